@@ -1,0 +1,2 @@
+//! The broker process.
+fn main() {}

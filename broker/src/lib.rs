@@ -1,0 +1,1 @@
+//! The broker that RocketMQ clients talk to, and its tools: mqbroker and mqctl.

@@ -1,0 +1,1 @@
+//! What is derived from the message log: consume queues, key index, dispatcher.

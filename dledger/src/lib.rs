@@ -1,0 +1,1 @@
+//! A replicated log in the disk and wire formats of DLedger.

@@ -1,0 +1,1 @@
+//! The RocketMQ remoting wire: frames, commands, headers, bodies, server and client.
