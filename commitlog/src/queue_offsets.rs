@@ -47,15 +47,27 @@ impl QueueOffsets {
 
     /// The slot of a queue, made at 0 if it is new.
     pub fn slot(&self, topic: &str, queue_id: i32) -> Arc<QueueSlot> {
-        if let Some(slot) = self.topics.get(topic).and_then(|queues| queues.get(&queue_id).cloned()) {
+        if let Some(slot) = self
+            .topics
+            .get(topic)
+            .and_then(|queues| queues.get(&queue_id).cloned())
+        {
             return slot;
         }
-        self.topics.entry(topic.into()).or_default().entry(queue_id).or_default().clone()
+        self.topics
+            .entry(topic.into())
+            .or_default()
+            .entry(queue_id)
+            .or_default()
+            .clone()
     }
 
     /// The next offset of a queue, 0 if nothing is known of it.
     pub fn next(&self, topic: &str, queue_id: i32) -> i64 {
-        self.topics.get(topic).and_then(|queues| queues.get(&queue_id).map(|slot| slot.next())).unwrap_or(0)
+        self.topics
+            .get(topic)
+            .and_then(|queues| queues.get(&queue_id).map(|slot| slot.next()))
+            .unwrap_or(0)
     }
 
     /// Sets the next offset of a queue.
@@ -65,8 +77,12 @@ impl QueueOffsets {
 
     /// Replaces the whole table by what the queues say; queues not named begin at 0 again.
     pub fn rebuild<'a>(&self, queues: impl IntoIterator<Item = (&'a str, i32, i64)>) {
-        self.topics.iter().for_each(|topic| topic.values().for_each(|slot| slot.set(0)));
-        queues.into_iter().for_each(|(topic, queue_id, next)| self.set(topic, queue_id, next));
+        self.topics
+            .iter()
+            .for_each(|topic| topic.values().for_each(|slot| slot.set(0)));
+        queues
+            .into_iter()
+            .for_each(|(topic, queue_id, next)| self.set(topic, queue_id, next));
     }
 
     /// Forgets a deleted topic: its queues begin at 0 if it is made again.
@@ -86,7 +102,10 @@ mod tests {
         let table = QueueOffsets::new();
         let slot = table.slot("T", 1);
         slot.advance(3);
-        assert_eq!((table.next("T", 1), table.next("T", 2), table.next("U", 1)), (3, 0, 0));
+        assert_eq!(
+            (table.next("T", 1), table.next("T", 2), table.next("U", 1)),
+            (3, 0, 0)
+        );
         table.remove_topic("T");
         assert_eq!(table.next("T", 1), 0);
         slot.advance(1);

@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use bytes::BufMut;
 
 use super::{
-    EncodeError, FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, MAGIC_V1, MAGIC_V2, MAX_PROPERTIES, MAX_TOPIC_V1,
-    MIN_FRAME, PropertySource, body_crc,
+    EncodeError, FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, MAGIC_V1, MAGIC_V2, MAX_PROPERTIES,
+    MAX_TOPIC_V1, MIN_FRAME, PropertySource, body_crc,
 };
 
 /// A message as the broker accepted it. Everything is borrowed; nothing is copied before it is encoded.
@@ -78,7 +78,10 @@ impl<'m, 'a> Encoded<'m, 'a> {
             return Err(EncodeError::TopicEmpty);
         }
         if topic_len > i16::MAX as usize {
-            return Err(EncodeError::TopicTooLong { len: topic_len, max: i16::MAX as usize });
+            return Err(EncodeError::TopicTooLong {
+                len: topic_len,
+                max: i16::MAX as usize,
+            });
         }
         let properties_len = properties.encoded_len();
         if properties_len > MAX_PROPERTIES {
@@ -98,10 +101,22 @@ impl<'m, 'a> Encoded<'m, 'a> {
             frame_len += 1;
         }
         if frame_len > i32::MAX as usize {
-            return Err(EncodeError::FrameTooLarge { len: frame_len, max: i32::MAX as usize });
+            return Err(EncodeError::FrameTooLarge {
+                len: frame_len,
+                max: i32::MAX as usize,
+            });
         }
         let body_crc = body_crc(body);
-        Ok(Encoded { message, flag, body, properties, body_crc, sys_flag, properties_len, frame_len })
+        Ok(Encoded {
+            message,
+            flag,
+            body,
+            properties,
+            body_crc,
+            sys_flag,
+            properties_len,
+            frame_len,
+        })
     }
 
     /// Bytes of the frame.
@@ -128,8 +143,18 @@ impl<'m, 'a> Encoded<'m, 'a> {
     ///
     /// # Panics
     /// If `out` has another length: the caller reserved the wrong place.
-    pub fn encode_into(&self, mut out: &mut [u8], queue_offset: i64, physical_offset: i64, store_timestamp: i64) {
-        assert_eq!(out.len(), self.frame_len, "place reserved for a frame of another size");
+    pub fn encode_into(
+        &self,
+        mut out: &mut [u8],
+        queue_offset: i64,
+        physical_offset: i64,
+        store_timestamp: i64,
+    ) {
+        assert_eq!(
+            out.len(),
+            self.frame_len,
+            "place reserved for a frame of another size"
+        );
         let m = self.message;
         let v2 = m.topic.len() > MAX_TOPIC_V1;
         let out = &mut out;

@@ -53,13 +53,20 @@ pub const TRANSACTION_ROLLBACK: i32 = 0xC;
 
 /// CRC of a stored body: CRC-32 (zlib polynomial) without its sign bit; 0 for an empty body.
 pub fn body_crc(body: &[u8]) -> i32 {
-    if body.is_empty() { 0 } else { (crc32fast::hash(body) & 0x7FFF_FFFF) as i32 }
+    if body.is_empty() {
+        0
+    } else {
+        (crc32fast::hash(body) & 0x7FFF_FFFF) as i32
+    }
 }
 
 /// Whether a message with these system flags takes a queue offset of its own (prepared and rollback
 /// messages are stored with queue offset 0 and advance nothing).
 pub fn takes_queue_offset(sys_flag: i32) -> bool {
-    !matches!(sys_flag & TRANSACTION_MASK, TRANSACTION_PREPARED | TRANSACTION_ROLLBACK)
+    !matches!(
+        sys_flag & TRANSACTION_MASK,
+        TRANSACTION_PREPARED | TRANSACTION_ROLLBACK
+    )
 }
 
 /// Writes the queue offset into an encoded frame.

@@ -25,7 +25,10 @@ impl<'a> PropertySource<'a> {
         if !raw.is_empty() {
             pieces.push(raw);
         }
-        PropertySource { pieces, added: SmallVec::new() }
+        PropertySource {
+            pieces,
+            added: SmallVec::new(),
+        }
     }
 
     /// Adds a pair at the end; the caller knows that the name is not there yet.
@@ -133,7 +136,9 @@ pub(super) fn last_value<'a>(properties: &'a [u8], name: &str) -> Option<&'a [u8
     properties
         .split(|&b| b == PROPERTY)
         .filter(|piece| {
-            piece.len() > name.len() + 1 && piece[name.len()] == NAME_VALUE && piece.starts_with(name)
+            piece.len() > name.len() + 1
+                && piece[name.len()] == NAME_VALUE
+                && piece.starts_with(name)
         })
         .last()
         .map(|piece| &piece[name.len() + 1..])

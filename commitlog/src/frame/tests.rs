@@ -12,7 +12,11 @@ fn v6(port: u16) -> SocketAddr {
     SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 1], port))
 }
 
-fn message<'a>(topic: &'a str, body: &'a [u8], properties: PropertySource<'a>) -> MessageToStore<'a> {
+fn message<'a>(
+    topic: &'a str,
+    body: &'a [u8],
+    properties: PropertySource<'a>,
+) -> MessageToStore<'a> {
     MessageToStore {
         topic,
         queue_id: 3,
@@ -52,26 +56,55 @@ fn fields_come_back() {
     let m = message("TopicTest", b"hello", PropertySource::raw(b"TAGS\x01TagA"));
     let bytes = encode(&m, 5, 4096);
     let f = FrameView::parse(&bytes).unwrap();
-    assert_eq!((f.topic(), f.body(), f.properties()), ("TopicTest", &b"hello"[..], &b"TAGS\x01TagA"[..]));
-    assert_eq!((f.queue_id(), f.flag(), f.queue_offset(), f.physical_offset()), (3, 7, 5, 4096));
-    assert_eq!((f.born_timestamp(), f.store_timestamp()), (1_700_000_000_001, 1_700_000_000_002));
+    assert_eq!(
+        (f.topic(), f.body(), f.properties()),
+        ("TopicTest", &b"hello"[..], &b"TAGS\x01TagA"[..])
+    );
+    assert_eq!(
+        (
+            f.queue_id(),
+            f.flag(),
+            f.queue_offset(),
+            f.physical_offset()
+        ),
+        (3, 7, 5, 4096)
+    );
+    assert_eq!(
+        (f.born_timestamp(), f.store_timestamp()),
+        (1_700_000_000_001, 1_700_000_000_002)
+    );
     assert_eq!((f.born_host(), f.store_host()), (v4(50_000), v4(10_911)));
-    assert_eq!((f.reconsume_times(), f.prepared_offset(), f.magic()), (2, 99, MAGIC_V1));
+    assert_eq!(
+        (f.reconsume_times(), f.prepared_offset(), f.magic()),
+        (2, 99, MAGIC_V1)
+    );
     assert_eq!(f.property("TAGS"), Some("TagA"));
     f.validate(4096).unwrap();
-    assert_eq!(f.validate(4097), Err(FrameError::PhysicalOffset { stored: 4096, found: 4097 }));
+    assert_eq!(
+        f.validate(4097),
+        Err(FrameError::PhysicalOffset {
+            stored: 4096,
+            found: 4097
+        })
+    );
 }
 
 #[test]
 fn hosts_of_both_families_set_the_flags() {
-    for (born, store, flags) in
-        [(v4(1), v4(2), 0), (v6(1), v4(2), 0x10), (v4(1), v6(2), 0x20), (v6(1), v6(65_535), 0x30)]
-    {
+    for (born, store, flags) in [
+        (v4(1), v4(2), 0),
+        (v6(1), v4(2), 0x10),
+        (v4(1), v6(2), 0x20),
+        (v6(1), v6(65_535), 0x30),
+    ] {
         let mut m = message("T", b"x", PropertySource::default());
         (m.born_host, m.store_host, m.sys_flag) = (born, store, 0x301 | 0x30);
         let bytes = encode(&m, 1, 2);
         let f = FrameView::parse(&bytes).unwrap();
-        assert_eq!((f.born_host(), f.store_host(), f.sys_flag()), (born, store, 0x301 | flags));
+        assert_eq!(
+            (f.born_host(), f.store_host(), f.sys_flag()),
+            (born, store, 0x301 | flags)
+        );
         f.validate(2).unwrap();
     }
 }
@@ -94,7 +127,10 @@ fn refusals() {
     assert_eq!(m.prepare().unwrap_err(), EncodeError::TopicEmpty);
     let long = vec![b'p'; 32_768];
     let m = message("T", b"", PropertySource::raw(&long));
-    assert_eq!(m.prepare().unwrap_err(), EncodeError::PropertiesTooLong(32_768));
+    assert_eq!(
+        m.prepare().unwrap_err(),
+        EncodeError::PropertiesTooLong(32_768)
+    );
     let m = message("T", b"", PropertySource::raw(&long[1..]));
     assert!(m.prepare().is_ok());
 }
@@ -111,10 +147,16 @@ fn every_cut_is_seen_and_none_panics() {
     assert_eq!(FrameView::parse(&longer).unwrap().bytes(), &bytes[..]);
     let mut bad = bytes.clone();
     bad[88] ^= 1;
-    assert!(matches!(FrameView::parse(&bad).unwrap().validate(4096), Err(FrameError::BodyCrc { .. })));
+    assert!(matches!(
+        FrameView::parse(&bad).unwrap().validate(4096),
+        Err(FrameError::BodyCrc { .. })
+    ));
     bad[4] ^= 1;
     assert!(matches!(FrameView::parse(&bad), Err(FrameError::Magic(_))));
-    assert!(matches!(FrameView::parse(&[0; 200]), Err(FrameError::Magic(0))));
+    assert!(matches!(
+        FrameView::parse(&[0; 200]),
+        Err(FrameError::Magic(0))
+    ));
 }
 
 #[test]
@@ -133,10 +175,16 @@ fn properties_are_changed_without_copies() {
     assert_eq!(p.encoded_len(), 18);
     p.remove("WAIT");
     p.set("CLUSTER", "c");
-    assert_eq!((p.get("A"), p.get("B"), p.get("WAIT"), p.get("CLUSTER")), (Some("1"), Some("2"), None, Some("c")));
+    assert_eq!(
+        (p.get("A"), p.get("B"), p.get("WAIT"), p.get("CLUSTER")),
+        (Some("1"), Some("2"), None, Some("c"))
+    );
     let m = message("T", b"", p);
     let bytes = encode(&m, 0, 0);
-    assert_eq!(FrameView::parse(&bytes).unwrap().properties(), b"A\x011\x02B\x012\x02CLUSTER\x01c");
+    assert_eq!(
+        FrameView::parse(&bytes).unwrap().properties(),
+        b"A\x011\x02B\x012\x02CLUSTER\x01c"
+    );
 
     let mut p = PropertySource::raw(b"WAIT\x01true");
     p.remove("WAIT");

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::{
-    FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, FrameError, MAGIC_V1, MAGIC_V2, MIN_FRAME, PHYSICAL_OFFSET_AT,
-    QUEUE_OFFSET_AT, TRANSACTION_MASK, body_crc, properties,
+    FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, FrameError, MAGIC_V1, MAGIC_V2, MIN_FRAME,
+    PHYSICAL_OFFSET_AT, QUEUE_OFFSET_AT, TRANSACTION_MASK, body_crc, properties,
 };
 
 /// The total size that a frame at the start of `bytes` names, if its magic is a message's and the size is
@@ -32,16 +32,29 @@ impl<'a> FrameView<'a> {
     /// Checks the structure of the frame at the start of `bytes` (which may go on behind it): magic, lengths,
     /// total size, topic. The body is not read; see [`validate`](Self::validate).
     pub fn parse(bytes: &'a [u8]) -> Result<FrameView<'a>, FrameError> {
-        let short = |need| FrameError::Truncated { need, have: bytes.len() };
+        let short = |need| FrameError::Truncated {
+            need,
+            have: bytes.len(),
+        };
         let stored_size = read_i32(bytes, 0).ok_or(short(8))?;
         let magic = read_i32(bytes, 4).ok_or(short(8))?;
         if magic != MAGIC_V1 && magic != MAGIC_V2 {
             return Err(FrameError::Magic(magic));
         }
         let sys_flag = read_i32(bytes, 36).ok_or(short(MIN_FRAME))?;
-        let store_timestamp_at = if sys_flag & FLAG_BORN_HOST_V6 == 0 { 56 } else { 68 };
+        let store_timestamp_at = if sys_flag & FLAG_BORN_HOST_V6 == 0 {
+            56
+        } else {
+            68
+        };
         let store_host_at = store_timestamp_at + 8;
-        let body_len_at = store_host_at + if sys_flag & FLAG_STORE_HOST_V6 == 0 { 8 } else { 20 } + 12;
+        let body_len_at = store_host_at
+            + if sys_flag & FLAG_STORE_HOST_V6 == 0 {
+                8
+            } else {
+                20
+            }
+            + 12;
         let body_len = read_i32(bytes, body_len_at).ok_or(short(body_len_at + 4))?;
         let body_len = usize::try_from(body_len).map_err(|_| FrameError::Length("body"))?;
         let body_at = body_len_at + 4;
@@ -55,16 +68,30 @@ impl<'a> FrameView<'a> {
         };
         let topic_len = usize::try_from(topic_len).map_err(|_| FrameError::Length("topic"))?;
         let properties_len_at = topic_at + topic_len;
-        let properties_len = read_i16(bytes, properties_len_at).ok_or(short(properties_len_at + 2))?;
-        let properties_len = usize::try_from(properties_len).map_err(|_| FrameError::Length("properties"))?;
+        let properties_len =
+            read_i16(bytes, properties_len_at).ok_or(short(properties_len_at + 2))?;
+        let properties_len =
+            usize::try_from(properties_len).map_err(|_| FrameError::Length("properties"))?;
         let end = properties_len_at + 2 + properties_len;
         if i64::from(stored_size) != end as i64 {
-            return Err(FrameError::Size { stored: stored_size, summed: end });
+            return Err(FrameError::Size {
+                stored: stored_size,
+                summed: end,
+            });
         }
         let bytes = bytes.get(..end).ok_or(short(end))?;
-        let topic = std::str::from_utf8(&bytes[topic_at..properties_len_at]).map_err(|_| FrameError::Topic)?;
+        let topic = std::str::from_utf8(&bytes[topic_at..properties_len_at])
+            .map_err(|_| FrameError::Topic)?;
         let properties = &bytes[properties_len_at + 2..];
-        Ok(FrameView { bytes, store_timestamp_at, store_host_at, body_at, body_len, topic, properties })
+        Ok(FrameView {
+            bytes,
+            store_timestamp_at,
+            store_host_at,
+            body_at,
+            body_len,
+            topic,
+            properties,
+        })
     }
 
     /// Checks what a torn or misplaced write would break: that the frame says that it lies at
@@ -72,7 +99,10 @@ impl<'a> FrameView<'a> {
     pub fn validate(&self, physical_offset: i64) -> Result<(), FrameError> {
         let stored = self.physical_offset();
         if stored != physical_offset {
-            return Err(FrameError::PhysicalOffset { stored, found: physical_offset });
+            return Err(FrameError::PhysicalOffset {
+                stored,
+                found: physical_offset,
+            });
         }
         self.validate_crc()
     }
@@ -153,7 +183,10 @@ impl<'a> FrameView<'a> {
 
     /// Address of the broker that stored it.
     pub fn store_host(&self) -> SocketAddr {
-        self.host_at(self.store_host_at, self.sys_flag() & FLAG_STORE_HOST_V6 != 0)
+        self.host_at(
+            self.store_host_at,
+            self.sys_flag() & FLAG_STORE_HOST_V6 != 0,
+        )
     }
 
     /// How often consumers gave it back.
@@ -183,7 +216,8 @@ impl<'a> FrameView<'a> {
 
     /// Value of a property; the last one if the name is there twice, none if it is empty or not UTF-8.
     pub fn property(&self, name: &str) -> Option<&'a str> {
-        properties::last_value(self.properties, name).and_then(|value| std::str::from_utf8(value).ok())
+        properties::last_value(self.properties, name)
+            .and_then(|value| std::str::from_utf8(value).ok())
     }
 
     fn i32_at(&self, at: usize) -> i32 {
