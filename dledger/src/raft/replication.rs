@@ -1,0 +1,48 @@
+//! What is committed: the arithmetic of acknowledgements.
+
+use super::config::Acknowledge;
+use super::role::Role;
+use super::{quorum, Core, Effect, Effects};
+
+impl Core {
+    /// The own store took entries of this lead. Called under the lock that also guarded [`Core::may_append`].
+    pub(super) fn appended(&mut self, index: i64, out: &mut Effects) {
+        assert!(matches!(self.role, Role::Leader(_)), "only a leader appends by itself");
+        assert!(index > self.log.end_index, "the log grows by appending");
+        self.log.end_index = index;
+        self.log.end_term = self.hard.term;
+        self.advance_commit(out);
+    }
+
+    pub(super) fn synced(&mut self, index: i64, out: &mut Effects) {
+        if self.poisoned {
+            return;
+        }
+        self.log.synced = self.log.synced.max(index.min(self.log.end_index));
+        self.advance_commit(out);
+    }
+
+    /// Moves the commit up to what a majority has acknowledged.
+    pub(super) fn advance_commit(&mut self, out: &mut Effects) {
+        let own = match self.config.acknowledge {
+            Acknowledge::Written => self.log.end_index,
+            Acknowledge::Synced => self.log.synced,
+        };
+        let Role::Leader(leader) = &self.role else {
+            return;
+        };
+        let reached = if self.config.members == 1 {
+            own
+        } else {
+            let mut marks: smallvec::SmallVec<[i64; 16]> = leader.progress.iter().map(|p| p.matched).collect();
+            marks[usize::from(self.config.me.0)] = own;
+            quorum::reached_by_majority(&mut marks)
+        };
+        // D7: in a group, what earlier terms left is committed only together with an entry of this one.
+        let through_own_term = self.config.members == 1 || reached >= leader.first_index;
+        if through_own_term && reached > self.log.committed {
+            self.log.committed = reached;
+            out.push(Effect::Commit { index: reached });
+        }
+    }
+}
