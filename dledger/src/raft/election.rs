@@ -121,7 +121,7 @@ impl Core {
     }
 
     /// Another one got this member's vote: it is left alone for a while.
-    pub(super) fn back_off(&mut self, _out: &mut Effects) {
+    pub(super) fn back_off(&mut self) {
         let pause = self.vote_pause();
         let now = self.now;
         if let Role::Candidate(candidate) = &mut self.role {
@@ -278,6 +278,6 @@ impl Core {
         if self.log.committed < self.log.end_index {
             out.push(Effect::AppendNoOp { term });
         }
-        self.leader_due(out);
+        self.send_heartbeats(out);
     }
 }

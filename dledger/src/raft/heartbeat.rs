@@ -1,7 +1,9 @@
 //! Heartbeats: sending them and counting who hears (leader), hearing them (everyone else).
 
+use smallvec::SmallVec;
+
 use super::message::{Code, HeartbeatAnswer, Peer};
-use super::role::Role;
+use super::role::{Leader, Role};
 use super::{quorum, Answer, Call, Core, Effect, Effects, Millis, RequestId};
 
 impl Core {
@@ -47,17 +49,29 @@ impl Core {
         Code::Success
     }
 
+    /// When a leader has something to do: the next heartbeat, or giving up because the majority is silent.
+    pub(super) fn leader_deadline(&self, leader: &Leader) -> Millis {
+        let silent = self.quorum_heard_at(leader).saturating_add(self.config.timers.leader_timeout());
+        leader.next_heartbeat.min(silent)
+    }
+
     /// Sends a heartbeat to everyone, unless the majority has been silent for too long.
     pub(super) fn leader_due(&mut self, out: &mut Effects) {
-        let (now, term, timers) = (self.now, self.hard.term, self.config.timers);
-        if now - self.quorum_heard_at() >= timers.leader_timeout() {
-            self.become_candidate(out);
-            return;
-        }
-        let Role::Leader(leader) = &mut self.role else {
+        let Role::Leader(leader) = &self.role else {
             return;
         };
-        leader.next_heartbeat = now + timers.heartbeat;
+        if self.now - self.quorum_heard_at(leader) >= self.config.timers.leader_timeout() {
+            self.become_candidate(out);
+        } else {
+            self.send_heartbeats(out);
+        }
+    }
+
+    pub(super) fn send_heartbeats(&mut self, out: &mut Effects) {
+        let (now, term) = (self.now, self.hard.term);
+        if let Role::Leader(leader) = &mut self.role {
+            leader.next_heartbeat = now + self.config.timers.heartbeat;
+        }
         for to in self.config.peers() {
             out.push(Effect::Send { to, call: Call::Heartbeat { term, sent_at: now } });
         }
@@ -102,11 +116,8 @@ impl Core {
     }
 
     /// Since when a majority (this leader included) is known to have heard this leader.
-    pub(super) fn quorum_heard_at(&self) -> Millis {
-        let Role::Leader(leader) = &self.role else {
-            return Millis::MIN;
-        };
-        let mut heard: smallvec::SmallVec<[Millis; 16]> = leader.progress.iter().map(|p| p.heard_at).collect();
+    fn quorum_heard_at(&self, leader: &Leader) -> Millis {
+        let mut heard: SmallVec<[Millis; 16]> = leader.progress.iter().map(|p| p.heard_at).collect();
         heard[usize::from(self.config.me.0)] = self.now;
         quorum::reached_by_majority(&mut heard)
     }

@@ -136,7 +136,7 @@ impl Core {
             Role::Follower(follower) => {
                 Some(follower.heard_at + self.config.timers.leader_timeout() + follower.jitter)
             }
-            Role::Leader(leader) => (self.config.members > 1).then_some(leader.next_heartbeat),
+            Role::Leader(leader) => (self.config.members > 1).then(|| self.leader_deadline(leader)),
         }
     }
 

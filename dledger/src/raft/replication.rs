@@ -1,5 +1,7 @@
 //! What is committed: the arithmetic of acknowledgements.
 
+use smallvec::SmallVec;
+
 use super::config::Acknowledge;
 use super::role::Role;
 use super::{quorum, Core, Effect, Effects};
@@ -34,7 +36,7 @@ impl Core {
         let reached = if self.config.members == 1 {
             own
         } else {
-            let mut marks: smallvec::SmallVec<[i64; 16]> = leader.progress.iter().map(|p| p.matched).collect();
+            let mut marks: SmallVec<[i64; 16]> = leader.progress.iter().map(|p| p.matched).collect();
             marks[usize::from(self.config.me.0)] = own;
             quorum::reached_by_majority(&mut marks)
         };

@@ -66,11 +66,14 @@ impl Core {
         }
         if self.must_abstain(request) {
             self.adopt(request.term, out);
-            self.back_off(out);
             return VoteResult::Unknown;
         }
-        self.persist(HardState { term: request.term, vote: Some(from) }, out);
-        self.back_off(out);
+        let granted = HardState { term: request.term, vote: Some(from) };
+        // A repeated request does not push the own campaign away again: its sender may be deaf.
+        if granted != self.hard {
+            self.persist(granted, out);
+            self.back_off();
+        }
         VoteResult::Accept
     }
 
