@@ -23,11 +23,15 @@ impl MemberId {
         let mut chars = text.chars();
         let letter = chars.next().is_some_and(|c| c.is_ascii_alphabetic());
         let digits = chars.as_str();
-        let number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) && digits.parse::<i32>().is_ok();
+        let number = !digits.is_empty()
+            && digits.bytes().all(|b| b.is_ascii_digit())
+            && digits.parse::<i32>().is_ok();
         if letter && number {
             Ok(MemberId(Arc::from(text)))
         } else {
-            Err(PeersError::BadId { id: text.to_owned() })
+            Err(PeersError::BadId {
+                id: text.to_owned(),
+            })
         }
     }
 
@@ -83,26 +87,40 @@ pub struct Peers {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum PeersError {
-    #[error("the peers string is empty; expected id-host:port entries separated by ';', for example n0-127.0.0.1:40911")]
+    #[error(
+        "the peers string is empty; expected id-host:port entries separated by ';', for example n0-127.0.0.1:40911"
+    )]
     Empty,
     #[error("entry {number} of the peers string is empty; entries are separated by one ';'")]
     EmptyEntry { number: usize },
-    #[error("peers entry \"{entry}\" has no id; expected id-host:port, for example n0-127.0.0.1:40911")]
+    #[error(
+        "peers entry \"{entry}\" has no id; expected id-host:port, for example n0-127.0.0.1:40911"
+    )]
     NoId { entry: String },
-    #[error("member id \"{id}\" is not allowed; an id is one letter and an integer, for example n0")]
+    #[error(
+        "member id \"{id}\" is not allowed; an id is one letter and an integer, for example n0"
+    )]
     BadId { id: String },
     #[error("peers entry \"{entry}\" has no port; expected id-host:port")]
     NoPort { entry: String },
     #[error("peers entry \"{entry}\" has the port \"{port}\"; a port is a number from 1 to 65535")]
     BadPort { entry: String, port: String },
-    #[error("peers entry \"{entry}\" has the host \"{host}\"; expected a name, an IPv4 address, or an IPv6 address in brackets")]
+    #[error(
+        "peers entry \"{entry}\" has the host \"{host}\"; expected a name, an IPv4 address, or an IPv6 address in brackets"
+    )]
     BadHost { entry: String, host: String },
     #[error("member id \"{id}\" is listed twice in the peers string")]
     SameId { id: String },
-    #[error("members \"{first}\" and \"{second}\" have the same number, and so would have the same broker id")]
+    #[error(
+        "members \"{first}\" and \"{second}\" have the same number, and so would have the same broker id"
+    )]
     SameNumber { first: String, second: String },
     #[error("members \"{first}\" and \"{second}\" have the same address {address}")]
-    SameAddress { first: String, second: String, address: String },
+    SameAddress {
+        first: String,
+        second: String,
+        address: String,
+    },
     #[error("the peers string lists {count} members; at most {MEMBERS_MAX} are served")]
     TooMany { count: usize },
     #[error("the own member id \"{id}\" is not in the peers string {peers}")]
@@ -121,7 +139,9 @@ impl Peers {
         for (position, entry) in text.split(';').enumerate() {
             let entry = entry.trim();
             if entry.is_empty() {
-                return Err(PeersError::EmptyEntry { number: position + 1 });
+                return Err(PeersError::EmptyEntry {
+                    number: position + 1,
+                });
             }
             members.push(parse_member(entry)?);
         }
@@ -150,7 +170,10 @@ impl Peers {
         self.members
             .iter()
             .find(|m| m.id == *id)
-            .ok_or_else(|| PeersError::SelfMissing { id: id.to_string(), peers: self.to_string() })
+            .ok_or_else(|| PeersError::SelfMissing {
+                id: id.to_string(),
+                peers: self.to_string(),
+            })
     }
 }
 
@@ -158,7 +181,11 @@ impl fmt::Display for Peers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (position, member) in self.members.iter().enumerate() {
             let separator = if position == 0 { "" } else { ";" };
-            write!(f, "{separator}{}-{}:{}", member.id, member.host, member.port)?;
+            write!(
+                f,
+                "{separator}{}-{}:{}",
+                member.id, member.host, member.port
+            )?;
         }
         Ok(())
     }
@@ -166,28 +193,45 @@ impl fmt::Display for Peers {
 
 fn parse_member(entry: &str) -> Result<Member, PeersError> {
     let Some((id, address)) = entry.split_once('-') else {
-        return Err(PeersError::NoId { entry: entry.to_owned() });
+        return Err(PeersError::NoId {
+            entry: entry.to_owned(),
+        });
     };
     // "my-host:40911" splits at its dash too; a left part that looks like an address means that the id is missing.
     if id.contains(':') || id.contains('.') || id.contains('[') {
-        return Err(PeersError::NoId { entry: entry.to_owned() });
+        return Err(PeersError::NoId {
+            entry: entry.to_owned(),
+        });
     }
     let id = MemberId::parse(id.trim())?;
     let (host, port) = split_port(entry, address.trim())?;
     check_host(entry, host)?;
-    let port_number = port.parse::<u16>().ok().filter(|&p| p != 0 && port.bytes().all(|b| b.is_ascii_digit()));
+    let port_number = port
+        .parse::<u16>()
+        .ok()
+        .filter(|&p| p != 0 && port.bytes().all(|b| b.is_ascii_digit()));
     match port_number {
-        Some(port) => Ok(Member { id, host: host.to_owned(), port }),
-        None => Err(PeersError::BadPort { entry: entry.to_owned(), port: port.to_owned() }),
+        Some(port) => Ok(Member {
+            id,
+            host: host.to_owned(),
+            port,
+        }),
+        None => Err(PeersError::BadPort {
+            entry: entry.to_owned(),
+            port: port.to_owned(),
+        }),
     }
 }
 
 fn split_port<'a>(entry: &str, address: &'a str) -> Result<(&'a str, &'a str), PeersError> {
-    let no_port = || PeersError::NoPort { entry: entry.to_owned() };
+    let no_port = || PeersError::NoPort {
+        entry: entry.to_owned(),
+    };
     if address.starts_with('[') {
-        let end = address
-            .find(']')
-            .ok_or_else(|| PeersError::BadHost { entry: entry.to_owned(), host: address.to_owned() })?;
+        let end = address.find(']').ok_or_else(|| PeersError::BadHost {
+            entry: entry.to_owned(),
+            host: address.to_owned(),
+        })?;
         let port = address[end + 1..].strip_prefix(':').ok_or_else(no_port)?;
         return Ok((&address[..=end], port));
     }
@@ -198,28 +242,41 @@ fn check_host(entry: &str, host: &str) -> Result<(), PeersError> {
     let good = match host.strip_prefix('[').and_then(|h| h.strip_suffix(']')) {
         Some(inner) => inner.parse::<std::net::Ipv6Addr>().is_ok(),
         None => {
-            !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'))
+            !host.is_empty()
+                && host
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'))
         }
     };
     if good {
         Ok(())
     } else {
-        Err(PeersError::BadHost { entry: entry.to_owned(), host: host.to_owned() })
+        Err(PeersError::BadHost {
+            entry: entry.to_owned(),
+            host: host.to_owned(),
+        })
     }
 }
 
 fn check_distinct(members: &[Member]) -> Result<(), PeersError> {
     if members.len() > MEMBERS_MAX {
-        return Err(PeersError::TooMany { count: members.len() });
+        return Err(PeersError::TooMany {
+            count: members.len(),
+        });
     }
     let mut numbers: HashMap<i32, &MemberId> = HashMap::new();
     let mut addresses: HashMap<String, &MemberId> = HashMap::new();
     for member in members {
         if let Some(other) = numbers.insert(member.id.number(), &member.id) {
             return Err(if *other == member.id {
-                PeersError::SameId { id: other.to_string() }
+                PeersError::SameId {
+                    id: other.to_string(),
+                }
             } else {
-                PeersError::SameNumber { first: other.to_string(), second: member.id.to_string() }
+                PeersError::SameNumber {
+                    first: other.to_string(),
+                    second: member.id.to_string(),
+                }
             });
         }
         let address = member.address();
@@ -240,10 +297,17 @@ mod tests {
 
     #[test]
     fn r103_splits_at_the_first_dash_and_takes_ipv6_in_brackets() {
-        let peers = Peers::parse("n0-my-host-0.svc-a.ns:40911;n1-[::1]:40912;n2-10.0.0.3:40913").unwrap();
+        let peers =
+            Peers::parse("n0-my-host-0.svc-a.ns:40911;n1-[::1]:40912;n2-10.0.0.3:40913").unwrap();
         let addresses: Vec<String> = peers.members().iter().map(Member::address).collect();
-        assert_eq!(addresses, ["my-host-0.svc-a.ns:40911", "[::1]:40912", "10.0.0.3:40913"]);
-        assert_eq!(peers.to_string(), "n0-my-host-0.svc-a.ns:40911;n1-[::1]:40912;n2-10.0.0.3:40913");
+        assert_eq!(
+            addresses,
+            ["my-host-0.svc-a.ns:40911", "[::1]:40912", "10.0.0.3:40913"]
+        );
+        assert_eq!(
+            peers.to_string(),
+            "n0-my-host-0.svc-a.ns:40911;n1-[::1]:40912;n2-10.0.0.3:40913"
+        );
     }
 
     #[test]
@@ -259,10 +323,26 @@ mod tests {
         for good in ["n0", "n10", "a7"] {
             assert!(MemberId::parse(good).is_ok(), "{good}");
         }
-        for bad in ["node1", "1", "a", "", "n-1", "n+1", "n1x", "é1", "n99999999999"] {
-            assert!(matches!(MemberId::parse(bad), Err(PeersError::BadId { .. })), "{bad}");
+        for bad in [
+            "node1",
+            "1",
+            "a",
+            "",
+            "n-1",
+            "n+1",
+            "n1x",
+            "é1",
+            "n99999999999",
+        ] {
+            assert!(
+                matches!(MemberId::parse(bad), Err(PeersError::BadId { .. })),
+                "{bad}"
+            );
         }
-        assert!(matches!(Peers::parse("n1-a:1;m1-b:1"), Err(PeersError::SameNumber { .. })));
+        assert!(matches!(
+            Peers::parse("n1-a:1;m1-b:1"),
+            Err(PeersError::SameNumber { .. })
+        ));
     }
 
     #[test]
@@ -286,7 +366,10 @@ mod tests {
         assert!(error("n0-a b:1").contains("host \"a b\""));
         let peers = Peers::parse(" n0-a:1 ; n1-b:2 ;").unwrap();
         assert_eq!(peers.to_string(), "n0-a:1;n1-b:2");
-        let missing = peers.require(&MemberId::parse("n3").unwrap()).unwrap_err().to_string();
+        let missing = peers
+            .require(&MemberId::parse("n3").unwrap())
+            .unwrap_err()
+            .to_string();
         assert!(missing.contains("\"n3\" is not in the peers string n0-a:1;n1-b:2"));
     }
 }

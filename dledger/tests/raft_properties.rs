@@ -5,15 +5,25 @@ use std::collections::HashMap;
 
 use dledger::raft::message::Peer;
 use dledger::raft::{
-    Acknowledge, Answer, Call, Config, Core, Effect, Effects, HardState, Input, LogState, RequestId, RoleKind,
+    Acknowledge, Answer, Call, Config, Core, Effect, Effects, HardState, Input, LogState,
+    RequestId, RoleKind,
 };
 use proptest::prelude::*;
 
 /// A message on its way. Requests carry their sender, answers carry what they answer.
 #[derive(Clone, Debug)]
 enum Packet {
-    Request { from: Peer, to: Peer, call: Call },
-    Answer { from: Peer, to: Peer, call: Call, answer: Option<Answer> },
+    Request {
+        from: Peer,
+        to: Peer,
+        call: Call,
+    },
+    Answer {
+        from: Peer,
+        to: Peer,
+        call: Call,
+        answer: Option<Answer>,
+    },
 }
 
 struct Node {
@@ -57,8 +67,16 @@ impl Group {
     fn new(logs: &[(i64, i64)]) -> Group {
         let members = logs.len() as u8;
         let nodes = logs.iter().enumerate().map(|(n, &(end_index, end_term))| {
-            let log = LogState { end_index, end_term, committed: -1, synced: end_index };
-            let disk = HardState { term: end_term.max(0), vote: None };
+            let log = LogState {
+                end_index,
+                end_term,
+                committed: -1,
+                synced: end_index,
+            };
+            let disk = HardState {
+                term: end_term.max(0),
+                vote: None,
+            };
             let core = Core::new(config(members, Peer(n as u8), n as u64), disk, log, 0);
             Node { core, disk, log }
         });
@@ -77,7 +95,12 @@ impl Group {
         let members = self.nodes.len() as u8;
         let node = &mut self.nodes[usize::from(me.0)];
         node.log.committed = -1;
-        node.core = Core::new(config(members, me, self.starts), node.disk, node.log, self.now);
+        node.core = Core::new(
+            config(members, me, self.starts),
+            node.disk,
+            node.log,
+            self.now,
+        );
     }
 
     /// Steps a member and carries out its effects; after `limit` of them it crashes.
@@ -85,7 +108,10 @@ impl Group {
         let mut effects = Effects::new();
         let before = self.nodes[usize::from(me.0)].core.term();
         self.nodes[usize::from(me.0)].core.step(input, &mut effects);
-        assert!(self.nodes[usize::from(me.0)].core.term() >= before, "the term went back");
+        assert!(
+            self.nodes[usize::from(me.0)].core.term() >= before,
+            "the term went back"
+        );
         for (count, effect) in effects.as_slice().iter().enumerate() {
             if limit == Some(count) {
                 self.restart(me);
@@ -99,25 +125,51 @@ impl Group {
         let disk = self.nodes[usize::from(me.0)].disk;
         match effect {
             Effect::Persist(hard) => {
-                assert!(hard.term > disk.term || (hard.term == disk.term && disk.vote.is_none()), "{disk:?} to {hard:?}");
+                assert!(
+                    hard.term > disk.term || (hard.term == disk.term && disk.vote.is_none()),
+                    "{disk:?} to {hard:?}"
+                );
                 self.nodes[usize::from(me.0)].disk = hard;
             }
             Effect::Send { to, call } => {
-                let (Call::Vote { request: dledger::raft::message::VoteRequest { term, .. }, .. }
+                let (Call::Vote {
+                    request: dledger::raft::message::VoteRequest { term, .. },
+                    ..
+                }
                 | Call::Heartbeat { term, .. }) = call;
-                assert!(disk.term >= term, "a term was spoken before it was persisted");
+                assert!(
+                    disk.term >= term,
+                    "a term was spoken before it was persisted"
+                );
                 self.packets.push(Packet::Request { from: me, to, call });
             }
             Effect::Reply { answer, .. } => {
                 let (from, call) = asked.expect("an answer needs a question");
                 self.check_answer(me, from, &call, &answer, disk);
-                self.packets.push(Packet::Answer { from: me, to: from, call, answer: Some(answer) });
+                self.packets.push(Packet::Answer {
+                    from: me,
+                    to: from,
+                    call,
+                    answer: Some(answer),
+                });
             }
-            Effect::Role { role: RoleKind::Leader, term, leader } => {
+            Effect::Role {
+                role: RoleKind::Leader,
+                term,
+                leader,
+            } => {
                 assert_eq!(leader, Some(me));
-                assert_eq!((disk.term, disk.vote), (term, Some(me)), "leads without a persisted vote");
+                assert_eq!(
+                    (disk.term, disk.vote),
+                    (term, Some(me)),
+                    "leads without a persisted vote"
+                );
                 // Also over restarts: a term is led by one member, once (D3).
-                assert_eq!(self.leaders.insert(term, me), None, "a second lead in term {term}");
+                assert_eq!(
+                    self.leaders.insert(term, me),
+                    None,
+                    "a second lead in term {term}"
+                );
                 self.check_winner(me);
             }
             Effect::AppendNoOp { .. } => self.append(me),
@@ -126,13 +178,31 @@ impl Group {
         }
     }
 
-    fn check_answer(&mut self, me: Peer, from: Peer, call: &Call, answer: &Answer, disk: HardState) {
+    fn check_answer(
+        &mut self,
+        me: Peer,
+        from: Peer,
+        call: &Call,
+        answer: &Answer,
+        disk: HardState,
+    ) {
         if let (Call::Vote { request, .. }, Answer::Vote(vote)) = (call, answer)
             && vote.result == dledger::raft::message::VoteResult::Accept
         {
-            assert_eq!(disk, HardState { term: request.term, vote: Some(from) }, "an unpersisted vote was spoken");
+            assert_eq!(
+                disk,
+                HardState {
+                    term: request.term,
+                    vote: Some(from)
+                },
+                "an unpersisted vote was spoken"
+            );
             let earlier = self.spoken.insert((me, request.term), from);
-            assert!(earlier.is_none() || earlier == Some(from), "two votes in term {}", request.term);
+            assert!(
+                earlier.is_none() || earlier == Some(from),
+                "two votes in term {}",
+                request.term
+            );
         }
     }
 
@@ -159,23 +229,50 @@ impl Group {
             Packet::Request { from, to, call } => {
                 let id = RequestId(1);
                 let input = match call {
-                    Call::Vote { request, .. } => Input::Vote { id, from: Some(from), request },
-                    Call::Heartbeat { term, .. } => Input::Heartbeat { id, from: Some(from), term },
+                    Call::Vote { request, .. } => Input::Vote {
+                        id,
+                        from: Some(from),
+                        request,
+                    },
+                    Call::Heartbeat { term, .. } => Input::Heartbeat {
+                        id,
+                        from: Some(from),
+                        term,
+                    },
                 };
                 self.step(to, input, Some((from, call)), limit);
             }
-            Packet::Answer { from, to, call, answer } => {
+            Packet::Answer {
+                from,
+                to,
+                call,
+                answer,
+            } => {
                 let input = match (call, answer) {
-                    (Call::Vote { round, .. }, Some(Answer::Vote(vote))) => {
-                        Input::VoteAnswered { from, round, answer: Some(vote) }
-                    }
-                    (Call::Vote { round, .. }, _) => Input::VoteAnswered { from, round, answer: None },
+                    (Call::Vote { round, .. }, Some(Answer::Vote(vote))) => Input::VoteAnswered {
+                        from,
+                        round,
+                        answer: Some(vote),
+                    },
+                    (Call::Vote { round, .. }, _) => Input::VoteAnswered {
+                        from,
+                        round,
+                        answer: None,
+                    },
                     (Call::Heartbeat { term, sent_at }, Some(Answer::Heartbeat(beat))) => {
-                        Input::HeartbeatAnswered { from, term, sent_at, answer: Some(beat) }
+                        Input::HeartbeatAnswered {
+                            from,
+                            term,
+                            sent_at,
+                            answer: Some(beat),
+                        }
                     }
-                    (Call::Heartbeat { term, sent_at }, _) => {
-                        Input::HeartbeatAnswered { from, term, sent_at, answer: None }
-                    }
+                    (Call::Heartbeat { term, sent_at }, _) => Input::HeartbeatAnswered {
+                        from,
+                        term,
+                        sent_at,
+                        answer: None,
+                    },
                 };
                 self.step(to, input, None, limit);
             }
@@ -205,7 +302,12 @@ impl Group {
                     Packet::Request { from, to, call } => (to, from, call),
                     Packet::Answer { from, to, call, .. } => (from, to, call),
                 };
-                self.packets.push(Packet::Answer { from, to, call, answer: None });
+                self.packets.push(Packet::Answer {
+                    from,
+                    to,
+                    call,
+                    answer: None,
+                });
             }
             Act::Crash(n) => self.restart(Peer(n % self.nodes.len() as u8)),
             Act::CrashWithin(n, after) => {
@@ -227,9 +329,15 @@ impl Group {
             while let Some(packet) = self.packets.pop() {
                 self.deliver(packet, None);
             }
-            let leader = self.nodes.iter().position(|n| n.core.role() == RoleKind::Leader);
+            let leader = self
+                .nodes
+                .iter()
+                .position(|n| n.core.role() == RoleKind::Leader);
             if let Some(leader) = leader
-                && self.nodes.iter().all(|n| n.core.leader() == Some(Peer(leader as u8)))
+                && self
+                    .nodes
+                    .iter()
+                    .all(|n| n.core.leader() == Some(Peer(leader as u8)))
             {
                 return;
             }

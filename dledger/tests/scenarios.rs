@@ -16,7 +16,8 @@ use std::path::Path;
 
 use dledger::raft::message::{Code, HeartbeatAnswer, Peer, VoteAnswer, VoteRequest, VoteResult};
 use dledger::raft::{
-    Abstain, Acknowledge, Answer, Call, Config, Core, Effect, Effects, HardState, Input, LogState, RequestId,
+    Abstain, Acknowledge, Answer, Call, Config, Core, Effect, Effects, HardState, Input, LogState,
+    RequestId,
 };
 
 /// `word word key=value …`
@@ -42,7 +43,10 @@ impl<'a> Line<'a> {
     }
 
     fn number(&self, key: &str) -> Option<i64> {
-        self.text(key).map(|v| v.parse().unwrap_or_else(|_| panic!("{key}={v} is no number")))
+        self.text(key).map(|v| {
+            v.parse()
+                .unwrap_or_else(|_| panic!("{key}={v} is no number"))
+        })
     }
 
     /// `end=10/4`: index and term.
@@ -52,7 +56,9 @@ impl<'a> Line<'a> {
     }
 
     fn word(&self, place: usize) -> &'a str {
-        self.words.get(place).unwrap_or_else(|| panic!("a word is missing at place {place}"))
+        self.words
+            .get(place)
+            .unwrap_or_else(|| panic!("a word is missing at place {place}"))
     }
 
     /// A member number, or `x` for a sender that is not in the list.
@@ -78,8 +84,21 @@ fn start(line: &Line<'_>) -> Core {
     let committed = line.number("committed").unwrap_or(-1);
     let synced = line.number("synced").unwrap_or(end_index);
     let vote = line.number("vote").map(|v| Peer(v as u8));
-    let hard = HardState { term: line.number("term").unwrap_or(0), vote };
-    Core::new(config, hard, LogState { end_index, end_term, committed, synced }, line.number("now").unwrap_or(0))
+    let hard = HardState {
+        term: line.number("term").unwrap_or(0),
+        vote,
+    };
+    Core::new(
+        config,
+        hard,
+        LogState {
+            end_index,
+            end_term,
+            committed,
+            synced,
+        },
+        line.number("now").unwrap_or(0),
+    )
 }
 
 fn code(name: &str) -> Code {
@@ -100,25 +119,55 @@ fn input(line: &Line<'_>) -> Input {
     let term = line.number("term").unwrap_or(-1);
     match line.word(0) {
         "time" => Input::Time(line.word(1).parse().expect("milliseconds")),
-        "appended" => Input::Appended { index: line.word(1).parse().expect("index") },
-        "synced" => Input::Synced { index: line.word(1).parse().expect("index") },
+        "appended" => Input::Appended {
+            index: line.word(1).parse().expect("index"),
+        },
+        "synced" => Input::Synced {
+            index: line.word(1).parse().expect("index"),
+        },
         "poisoned" => Input::Poisoned,
         "vote" => {
             let (end_index, end_term) = line.end("end").unwrap_or((-1, -1));
-            Input::Vote { id, from: line.peer(1), request: VoteRequest { term, end_index, end_term } }
+            Input::Vote {
+                id,
+                from: line.peer(1),
+                request: VoteRequest {
+                    term,
+                    end_index,
+                    end_term,
+                },
+            }
         }
-        "heartbeat" => Input::Heartbeat { id, from: line.peer(1), term },
+        "heartbeat" => Input::Heartbeat {
+            id,
+            from: line.peer(1),
+            term,
+        },
         "vote-answer" => {
-            let answer = (line.word(2) != "failed")
-                .then(|| VoteAnswer { result: VoteResult::from_name(line.word(2)), term });
+            let answer = (line.word(2) != "failed").then(|| VoteAnswer {
+                result: VoteResult::from_name(line.word(2)),
+                term,
+            });
             let round = line.number("round").expect("round") as u64;
-            Input::VoteAnswered { from: line.peer(1).expect("peer"), round, answer }
+            Input::VoteAnswered {
+                from: line.peer(1).expect("peer"),
+                round,
+                answer,
+            }
         }
         "heartbeat-answer" => {
             let theirs = line.number("theirs").unwrap_or(-1);
-            let answer = (line.word(2) != "failed").then(|| HeartbeatAnswer { code: code(line.word(2)), term: theirs });
+            let answer = (line.word(2) != "failed").then(|| HeartbeatAnswer {
+                code: code(line.word(2)),
+                term: theirs,
+            });
             let sent_at = line.number("sent").expect("sent");
-            Input::HeartbeatAnswered { from: line.peer(1).expect("peer"), term, sent_at, answer }
+            Input::HeartbeatAnswered {
+                from: line.peer(1).expect("peer"),
+                term,
+                sent_at,
+                answer,
+            }
         }
         other => panic!("unknown input {other}"),
     }
@@ -130,18 +179,39 @@ fn show_peer(peer: Option<Peer>) -> String {
 
 fn show(effect: &Effect) -> String {
     match effect {
-        Effect::Persist(hard) => format!("persist term={} vote={}", hard.term, show_peer(hard.vote)),
-        Effect::Send { to, call: Call::Vote { round, request } } => {
-            let VoteRequest { term, end_index, end_term } = request;
-            format!("send {} vote round={round} term={term} end={end_index}/{end_term}", to.0)
+        Effect::Persist(hard) => {
+            format!("persist term={} vote={}", hard.term, show_peer(hard.vote))
         }
-        Effect::Send { to, call: Call::Heartbeat { term, sent_at } } => {
+        Effect::Send {
+            to,
+            call: Call::Vote { round, request },
+        } => {
+            let VoteRequest {
+                term,
+                end_index,
+                end_term,
+            } = request;
+            format!(
+                "send {} vote round={round} term={term} end={end_index}/{end_term}",
+                to.0
+            )
+        }
+        Effect::Send {
+            to,
+            call: Call::Heartbeat { term, sent_at },
+        } => {
             format!("send {} heartbeat term={term} sent={sent_at}", to.0)
         }
-        Effect::Reply { id, answer: Answer::Vote(VoteAnswer { result, term }) } => {
+        Effect::Reply {
+            id,
+            answer: Answer::Vote(VoteAnswer { result, term }),
+        } => {
             format!("reply {} {} term={term}", id.0, result.name())
         }
-        Effect::Reply { id, answer: Answer::Heartbeat(HeartbeatAnswer { code, term }) } => {
+        Effect::Reply {
+            id,
+            answer: Answer::Heartbeat(HeartbeatAnswer { code, term }),
+        } => {
             format!("reply {} {code:?} term={term}", id.0)
         }
         Effect::Role { role, term, leader } => {
@@ -157,7 +227,11 @@ fn run(script: &str) -> String {
     let mut written = String::new();
     let mut core: Option<Core> = None;
     let mut effects = Effects::new();
-    for text in script.lines().map(str::trim_end).filter(|l| !l.starts_with('>')) {
+    for text in script
+        .lines()
+        .map(str::trim_end)
+        .filter(|l| !l.starts_with('>'))
+    {
         let _ = writeln!(written, "{text}");
         if text.is_empty() || text.starts_with('#') {
             continue;
@@ -171,8 +245,16 @@ fn run(script: &str) -> String {
                 let _ = writeln!(
                     written,
                     "> {:?} term={} vote={} leader={} end={}/{} committed={} synced={} due={:?} append={:?}",
-                    core.role(), hard.term, show_peer(hard.vote), show_peer(core.leader()),
-                    log.end_index, log.end_term, log.committed, log.synced, core.next_deadline(), core.may_append(),
+                    core.role(),
+                    hard.term,
+                    show_peer(hard.vote),
+                    show_peer(core.leader()),
+                    log.end_index,
+                    log.end_term,
+                    log.committed,
+                    log.synced,
+                    core.next_deadline(),
+                    core.may_append(),
                 );
             }
             (_, Some(core)) => {
@@ -203,9 +285,19 @@ fn scripts_have_the_effects_that_they_name() {
         if rewrite {
             std::fs::write(&path, &written).expect("a writable script");
         } else {
-            let at = written.lines().zip(script.lines()).position(|(w, s)| w != s).unwrap_or(0);
+            let at = written
+                .lines()
+                .zip(script.lines())
+                .position(|(w, s)| w != s)
+                .unwrap_or(0);
             let pick = |text: &str| text.lines().nth(at).unwrap_or("<end>").to_owned();
-            wrong.push(format!("{}:{}: expected {:?}, got {:?}", path.display(), at + 1, pick(&script), pick(&written)));
+            wrong.push(format!(
+                "{}:{}: expected {:?}, got {:?}",
+                path.display(),
+                at + 1,
+                pick(&script),
+                pick(&written)
+            ));
         }
     }
     assert!(count > 0, "no scripts in {}", folder.display());

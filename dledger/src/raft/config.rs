@@ -1,9 +1,9 @@
 //! What a core is told at its start.
 
+use super::Millis;
 use super::message::Peer;
 use super::progress::WindowLimits;
 use super::quorum;
-use super::Millis;
 
 /// Java's timers, with its defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +97,10 @@ pub struct Config {
 impl Config {
     /// A member of a group with defaults for everything else.
     pub fn new(members: u8, me: Peer) -> Config {
-        assert!(members > 0 && me.0 < members, "a member is one of its group");
+        assert!(
+            members > 0 && me.0 < members,
+            "a member is one of its group"
+        );
         Config {
             members,
             me,

@@ -11,7 +11,12 @@ const REVOTES_MAX: u8 = 20;
 
 impl Candidate {
     pub(super) fn new(next_at: Millis) -> Candidate {
-        Candidate { next_at, next_kind: RoundKind::Pre, revotes_left: REVOTES_MAX, round: None }
+        Candidate {
+            next_at,
+            next_kind: RoundKind::Pre,
+            revotes_left: REVOTES_MAX,
+            round: None,
+        }
     }
 }
 
@@ -43,7 +48,9 @@ impl Tally {
                 VoteResult::RejectTermNotReady => tally.not_ready += 1,
                 VoteResult::RejectAlreadyVoted => tally.voted += 1,
                 VoteResult::RejectAlreadyHasLeader => tally.has_leader += 1,
-                VoteResult::RejectExpiredLedgerTerm | VoteResult::RejectSmallLedgerEndIndex => tally.bigger += 1,
+                VoteResult::RejectExpiredLedgerTerm | VoteResult::RejectSmallLedgerEndIndex => {
+                    tally.bigger += 1
+                }
                 _ => {}
             }
         }
@@ -93,7 +100,11 @@ impl Core {
             return;
         }
         let kind = candidate.next_kind;
-        if candidate.round.is_some() { self.evaluate(true, out) } else { self.start_round(kind, out) }
+        if candidate.round.is_some() {
+            self.evaluate(true, out)
+        } else {
+            self.start_round(kind, out)
+        }
     }
 
     pub(super) fn vote_answered(
@@ -103,7 +114,10 @@ impl Core {
         answer: Option<VoteAnswer>,
         out: &mut Effects,
     ) {
-        let Role::Candidate(Candidate { round: Some(round), .. }) = &mut self.role else {
+        let Role::Candidate(Candidate {
+            round: Some(round), ..
+        }) = &mut self.role
+        else {
             return;
         };
         let Some(place) = round.answers.get_mut(usize::from(from.0)) else {
@@ -112,9 +126,15 @@ impl Core {
         if round.number != number || place.is_some() {
             return;
         }
-        let answer = answer.unwrap_or(VoteAnswer { result: VoteResult::Unknown, term: -1 });
+        let answer = answer.unwrap_or(VoteAnswer {
+            result: VoteResult::Unknown,
+            term: -1,
+        });
         *place = Some(answer.result);
-        if matches!(answer.result, VoteResult::RejectExpiredVoteTerm | VoteResult::RejectTermSmallThanLedger) {
+        if matches!(
+            answer.result,
+            VoteResult::RejectExpiredVoteTerm | VoteResult::RejectTermSmallThanLedger
+        ) {
             round.max_term = round.max_term.max(answer.term);
         }
         self.evaluate(false, out);
@@ -131,7 +151,10 @@ impl Core {
 
     fn vote_pause(&mut self) -> Millis {
         let timers = &self.config.timers;
-        timers.vote_pause_min + self.jitter.below(timers.vote_pause_max - timers.vote_pause_min)
+        timers.vote_pause_min
+            + self
+                .jitter
+                .below(timers.vote_pause_max - timers.vote_pause_min)
     }
 
     fn start_round(&mut self, kind: RoundKind, out: &mut Effects) {
@@ -141,12 +164,21 @@ impl Core {
             Some(vote) if vote != me => VoteResult::RejectAlreadyVoted,
             _ => VoteResult::Accept,
         };
-        assert!(kind == RoundKind::Pre || self.hard.vote == Some(me), "a real round has the own vote");
+        assert!(
+            kind == RoundKind::Pre || self.hard.vote == Some(me),
+            "a real round has the own vote"
+        );
         let mut answers = vec![None; usize::from(self.config.members)];
         answers[usize::from(me.0)] = Some(own);
-        let wait = self.config.timers.round_wait + self.jitter.below(self.config.timers.round_wait_jitter);
-        let round =
-            Round { kind, number: self.rounds, deadline: self.now + wait, answers, max_term: -1 };
+        let wait =
+            self.config.timers.round_wait + self.jitter.below(self.config.timers.round_wait_jitter);
+        let round = Round {
+            kind,
+            number: self.rounds,
+            deadline: self.now + wait,
+            answers,
+            max_term: -1,
+        };
         if let Role::Candidate(candidate) = &mut self.role {
             candidate.round = Some(round);
         }
@@ -156,13 +188,24 @@ impl Core {
             end_term: self.log.end_term,
         };
         for to in self.config.peers() {
-            out.push(Effect::Send { to, call: Call::Vote { round: self.rounds, request } });
+            out.push(Effect::Send {
+                to,
+                call: Call::Vote {
+                    round: self.rounds,
+                    request,
+                },
+            });
         }
         self.evaluate(false, out);
     }
 
     fn evaluate(&mut self, time_is_up: bool, out: &mut Effects) {
-        let Role::Candidate(Candidate { round: Some(round), revotes_left, .. }) = &self.role else {
+        let Role::Candidate(Candidate {
+            round: Some(round),
+            revotes_left,
+            ..
+        }) = &self.role
+        else {
             return;
         };
         let tally = Tally::of(round);
@@ -185,7 +228,11 @@ impl Core {
             return Verdict::AskAgain { extra: 0 };
         }
         if !over {
-            return if tally.agreeing() >= majority { Verdict::Listen } else { Verdict::Wait };
+            return if tally.agreeing() >= majority {
+                Verdict::Listen
+            } else {
+                Verdict::Wait
+            };
         }
         if max_term > self.hard.term {
             return Verdict::Adopt(max_term);
@@ -194,7 +241,9 @@ impl Core {
             return Verdict::AskAgain { extra: 0 };
         }
         if behind {
-            return Verdict::AskAgain { extra: self.config.timers.behind_pause };
+            return Verdict::AskAgain {
+                extra: self.config.timers.behind_pause,
+            };
         }
         if tally.agreeing() >= majority {
             return Verdict::Raise;
@@ -221,7 +270,9 @@ impl Core {
             return Verdict::Adopt(max_term);
         }
         if tally.valid >= majority && tally.valid - tally.bigger < majority {
-            return Verdict::AskAgain { extra: self.config.timers.behind_pause };
+            return Verdict::AskAgain {
+                extra: self.config.timers.behind_pause,
+            };
         }
         Verdict::AskAgain { extra: 0 }
     }
@@ -256,7 +307,13 @@ impl Core {
             }
             Verdict::Raise => {
                 *candidate = Candidate::new(now);
-                self.persist(HardState { term: self.hard.term + 1, vote: Some(self.config.me) }, out);
+                self.persist(
+                    HardState {
+                        term: self.hard.term + 1,
+                        vote: Some(self.config.me),
+                    },
+                    out,
+                );
                 self.start_round(RoundKind::Real, out);
             }
             Verdict::Elected => self.become_leader(out),
@@ -264,13 +321,25 @@ impl Core {
     }
 
     fn become_leader(&mut self, out: &mut Effects) {
-        assert_eq!(self.hard.vote, Some(self.config.me), "a leader has its own vote");
+        assert_eq!(
+            self.hard.vote,
+            Some(self.config.me),
+            "a leader has its own vote"
+        );
         let fresh = Progress::new(self.now, self.config.window);
         let progress = vec![fresh; usize::from(self.config.members)];
         let first_index = self.log.end_index + 1;
-        self.role = Role::Leader(Leader { first_index, progress, next_heartbeat: self.now });
+        self.role = Role::Leader(Leader {
+            first_index,
+            progress,
+            next_heartbeat: self.now,
+        });
         let term = self.hard.term;
-        out.push(Effect::Role { role: RoleKind::Leader, term, leader: Some(self.config.me) });
+        out.push(Effect::Role {
+            role: RoleKind::Leader,
+            term,
+            leader: Some(self.config.me),
+        });
         if self.config.members == 1 {
             self.advance_commit(out);
             return;

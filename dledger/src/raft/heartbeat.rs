@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::message::{Code, HeartbeatAnswer, Peer};
 use super::role::{Leader, Role};
-use super::{quorum, Answer, Call, Core, Effect, Effects, Millis, RequestId};
+use super::{Answer, Call, Core, Effect, Effects, Millis, RequestId, quorum};
 
 impl Core {
     /// Java's checks in Java's order, with its ninth shortened: a larger term is persisted and followed at once.
@@ -20,7 +20,10 @@ impl Core {
             Code::UnknownMember | Code::UnexpectedMember | Code::ExpiredTerm => self.hard.term,
             _ => -1,
         };
-        out.push(Effect::Reply { id, answer: Answer::Heartbeat(HeartbeatAnswer { code, term }) });
+        out.push(Effect::Reply {
+            id,
+            answer: Answer::Heartbeat(HeartbeatAnswer { code, term }),
+        });
     }
 
     fn decide_heartbeat(&mut self, from: Option<Peer>, term: i64, out: &mut Effects) -> Code {
@@ -51,7 +54,9 @@ impl Core {
 
     /// When a leader has something to do: the next heartbeat, or giving up because the majority is silent.
     pub(super) fn leader_deadline(&self, leader: &Leader) -> Millis {
-        let silent = self.quorum_heard_at(leader).saturating_add(self.config.timers.leader_timeout());
+        let silent = self
+            .quorum_heard_at(leader)
+            .saturating_add(self.config.timers.leader_timeout());
         leader.next_heartbeat.min(silent)
     }
 
@@ -73,7 +78,10 @@ impl Core {
             leader.next_heartbeat = now + self.config.timers.heartbeat;
         }
         for to in self.config.peers() {
-            out.push(Effect::Send { to, call: Call::Heartbeat { term, sent_at: now } });
+            out.push(Effect::Send {
+                to,
+                call: Call::Heartbeat { term, sent_at: now },
+            });
         }
     }
 
@@ -117,7 +125,8 @@ impl Core {
 
     /// Since when a majority (this leader included) is known to have heard this leader.
     fn quorum_heard_at(&self, leader: &Leader) -> Millis {
-        let mut heard: SmallVec<[Millis; 16]> = leader.progress.iter().map(|p| p.heard_at).collect();
+        let mut heard: SmallVec<[Millis; 16]> =
+            leader.progress.iter().map(|p| p.heard_at).collect();
         heard[usize::from(self.config.me.0)] = self.now;
         quorum::reached_by_majority(&mut heard)
     }

@@ -79,7 +79,10 @@ impl VoteResult {
 
     /// The result with that wire name; anything else counts for nothing, as in Java.
     pub fn from_name(name: &str) -> VoteResult {
-        VoteResult::ALL.into_iter().find(|r| r.name() == name).unwrap_or(VoteResult::Unknown)
+        VoteResult::ALL
+            .into_iter()
+            .find(|r| r.name() == name)
+            .unwrap_or(VoteResult::Unknown)
     }
 }
 

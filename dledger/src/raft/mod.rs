@@ -95,11 +95,28 @@ pub struct Core {
 impl Core {
     /// A member that has just started. `hard` comes from the vote file, which must not lie below the log.
     pub fn new(config: Config, hard: HardState, log: LogState, now: Millis) -> Core {
-        assert!(hard.term >= log.end_term.max(0), "the term {} lies below the log's last term {}", hard.term, log.end_term);
-        assert!(log.committed <= log.end_index && log.synced <= log.end_index, "more committed or synced than there is");
+        assert!(
+            hard.term >= log.end_term.max(0),
+            "the term {} lies below the log's last term {}",
+            hard.term,
+            log.end_term
+        );
+        assert!(
+            log.committed <= log.end_index && log.synced <= log.end_index,
+            "more committed or synced than there is"
+        );
         let jitter = Jitter::new(config.seed);
         let role = Role::Candidate(Candidate::new(now));
-        Core { config, now, jitter, hard, log, role, rounds: 0, poisoned: false }
+        Core {
+            config,
+            now,
+            jitter,
+            hard,
+            log,
+            role,
+            rounds: 0,
+            poisoned: false,
+        }
     }
 
     /// Takes one input; what is to be done is appended to `out`.
@@ -114,8 +131,17 @@ impl Core {
             Input::Poisoned => self.poison(out),
             Input::Vote { id, from, request } => self.vote_asked(id, from, request, out),
             Input::Heartbeat { id, from, term } => self.heartbeat_heard(id, from, term, out),
-            Input::VoteAnswered { from, round, answer } => self.vote_answered(from, round, answer, out),
-            Input::HeartbeatAnswered { from, term, sent_at, answer } => {
+            Input::VoteAnswered {
+                from,
+                round,
+                answer,
+            } => self.vote_answered(from, round, answer, out),
+            Input::HeartbeatAnswered {
+                from,
+                term,
+                sent_at,
+                answer,
+            } => {
                 self.heartbeat_answered(from, term, sent_at, answer, out);
             }
         }
@@ -147,7 +173,9 @@ impl Core {
             return Err(Refusal::Poisoned);
         }
         if !matches!(self.role, Role::Leader(_)) {
-            return Err(Refusal::NotLeader { leader: self.leader() });
+            return Err(Refusal::NotLeader {
+                leader: self.leader(),
+            });
         }
         if self.log.end_index - self.log.committed >= self.config.pending_max {
             return Err(Refusal::PendingFull);
@@ -207,7 +235,12 @@ impl Core {
 
     /// Raises the term, or notes a vote in the present one. The only place that changes either.
     fn persist(&mut self, hard: HardState, out: &mut Effects) {
-        assert!(hard.term >= self.hard.term, "a term never goes back: {} to {}", self.hard.term, hard.term);
+        assert!(
+            hard.term >= self.hard.term,
+            "a term never goes back: {} to {}",
+            self.hard.term,
+            hard.term
+        );
         let vote_kept = self.hard.vote.is_none() || hard.vote == self.hard.vote;
         assert!(hard.term > self.hard.term || vote_kept, "one vote a term");
         if hard != self.hard {
@@ -225,30 +258,62 @@ impl Core {
 
     fn become_candidate(&mut self, out: &mut Effects) {
         self.role = Role::Candidate(Candidate::new(self.now));
-        out.push(Effect::Role { role: RoleKind::Candidate, term: self.hard.term, leader: None });
+        out.push(Effect::Role {
+            role: RoleKind::Candidate,
+            term: self.hard.term,
+            leader: None,
+        });
     }
 
     fn become_follower(&mut self, leader: Peer, out: &mut Effects) {
         assert!(leader != self.config.me, "no member follows itself");
         let timers = &self.config.timers;
-        let jitter = self.jitter.below(timers.vote_pause_max - timers.vote_pause_min);
-        self.role = Role::Follower(Follower { leader, heard_at: self.now, jitter });
-        out.push(Effect::Role { role: RoleKind::Follower, term: self.hard.term, leader: Some(leader) });
+        let jitter = self
+            .jitter
+            .below(timers.vote_pause_max - timers.vote_pause_min);
+        self.role = Role::Follower(Follower {
+            leader,
+            heard_at: self.now,
+            jitter,
+        });
+        out.push(Effect::Role {
+            role: RoleKind::Follower,
+            term: self.hard.term,
+            leader: Some(leader),
+        });
     }
 
     /// What must hold after every step.
     fn check(&self) {
-        assert!(self.log.committed <= self.log.end_index, "nothing is committed that is not there");
-        assert!(self.hard.term >= self.log.end_term, "no entry has a term above the member's");
+        assert!(
+            self.log.committed <= self.log.end_index,
+            "nothing is committed that is not there"
+        );
+        assert!(
+            self.hard.term >= self.log.end_term,
+            "no entry has a term above the member's"
+        );
         match &self.role {
             Role::Leader(leader) => {
-                assert_eq!(self.hard.vote, Some(self.config.me), "a leader has its own vote");
+                assert_eq!(
+                    self.hard.vote,
+                    Some(self.config.me),
+                    "a leader has its own vote"
+                );
                 assert!(!self.poisoned, "a member that cannot store does not lead");
-                assert!(leader.first_index <= self.log.end_index + 1, "a lead begins within the log or at its end");
+                assert!(
+                    leader.first_index <= self.log.end_index + 1,
+                    "a lead begins within the log or at its end"
+                );
             }
-            Role::Candidate(Candidate { round: Some(round), .. }) => {
+            Role::Candidate(Candidate {
+                round: Some(round), ..
+            }) => {
                 let real = round.kind == RoundKind::Real;
-                assert!(!real || self.hard.vote == Some(self.config.me), "a real round has the own vote");
+                assert!(
+                    !real || self.hard.vote == Some(self.config.me),
+                    "a real round has the own vote"
+                );
             }
             Role::Candidate(_) | Role::Follower(_) => {}
         }

@@ -16,7 +16,10 @@ pub struct WindowLimits {
 
 impl Default for WindowLimits {
     fn default() -> Self {
-        WindowLimits { entries: 1000, bytes: 8 << 20 }
+        WindowLimits {
+            entries: 1000,
+            bytes: 8 << 20,
+        }
     }
 }
 
@@ -45,8 +48,16 @@ pub struct Window {
 impl Window {
     /// An empty window.
     pub fn new(limits: WindowLimits) -> Window {
-        assert!(limits.entries > 0 && limits.bytes > 0, "a window without room can never send");
-        Window { limits, flights: VecDeque::new(), entries: 0, bytes: 0 }
+        assert!(
+            limits.entries > 0 && limits.bytes > 0,
+            "a window without room can never send"
+        );
+        Window {
+            limits,
+            flights: VecDeque::new(),
+            entries: 0,
+            bytes: 0,
+        }
     }
 
     /// How many more entries and bytes may leave now; `None` when full. An idle window always admits one entry.
@@ -59,8 +70,14 @@ impl Window {
     /// Notes a flight that left. Flights are contiguous and ascending.
     pub fn sent(&mut self, flight: Flight) {
         let count = (flight.last - flight.first + 1) as usize;
-        assert!(flight.first <= flight.last, "a flight carries at least one entry");
-        assert!(self.entries + count <= self.limits.entries, "window bounded by count");
+        assert!(
+            flight.first <= flight.last,
+            "a flight carries at least one entry"
+        );
+        assert!(
+            self.entries + count <= self.limits.entries,
+            "window bounded by count"
+        );
         assert!(self.bytes < self.limits.bytes, "window bounded by bytes");
         if let Some(newest) = self.flights.back() {
             assert_eq!(flight.first, newest.last + 1, "flights are contiguous");
@@ -121,7 +138,12 @@ pub struct Progress {
 impl Progress {
     /// A follower about which nothing is known yet.
     pub fn new(now: Millis, limits: WindowLimits) -> Progress {
-        Progress { matched: -1, heard_at: now, live: false, window: Window::new(limits) }
+        Progress {
+            matched: -1,
+            heard_at: now,
+            live: false,
+            window: Window::new(limits),
+        }
     }
 
     /// The follower holds everything up to `index`. Marks never move back within a term.
@@ -138,21 +160,49 @@ mod tests {
 
     #[test]
     fn a_large_entry_leaves_alone() {
-        let mut window = Window::new(WindowLimits { entries: 10, bytes: 100 });
-        window.sent(Flight { first: 0, last: 0, bytes: 5000, sent_at: 0 });
+        let mut window = Window::new(WindowLimits {
+            entries: 10,
+            bytes: 100,
+        });
+        window.sent(Flight {
+            first: 0,
+            last: 0,
+            bytes: 5000,
+            sent_at: 0,
+        });
         assert_eq!(window.room(), None);
         window.answered_to(0);
-        assert_eq!(window.room(), Some(WindowLimits { entries: 10, bytes: 100 }));
+        assert_eq!(
+            window.room(),
+            Some(WindowLimits {
+                entries: 10,
+                bytes: 100
+            })
+        );
     }
 
     #[test]
     fn a_later_answer_covers_earlier_flights_and_marks_do_not_move_back() {
-        let mut progress = Progress::new(0, WindowLimits { entries: 10, bytes: 100 });
+        let mut progress = Progress::new(
+            0,
+            WindowLimits {
+                entries: 10,
+                bytes: 100,
+            },
+        );
         for index in 0..5 {
-            progress.window.sent(Flight { first: index, last: index, bytes: 10, sent_at: 0 });
+            progress.window.sent(Flight {
+                first: index,
+                last: index,
+                bytes: 10,
+                sent_at: 0,
+            });
         }
         progress.matched_to(3);
-        assert_eq!((progress.window.entries(), progress.window.bytes()), (1, 10));
+        assert_eq!(
+            (progress.window.entries(), progress.window.bytes()),
+            (1, 10)
+        );
         progress.matched_to(1);
         assert_eq!(progress.matched, 3);
         assert_eq!(progress.window.oldest().map(|f| f.first), Some(4));

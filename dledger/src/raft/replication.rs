@@ -4,12 +4,15 @@ use smallvec::SmallVec;
 
 use super::config::Acknowledge;
 use super::role::Role;
-use super::{quorum, Core, Effect, Effects};
+use super::{Core, Effect, Effects, quorum};
 
 impl Core {
     /// The own store took entries of this lead. Called under the lock that also guarded [`Core::may_append`].
     pub(super) fn appended(&mut self, index: i64, out: &mut Effects) {
-        assert!(matches!(self.role, Role::Leader(_)), "only a leader appends by itself");
+        assert!(
+            matches!(self.role, Role::Leader(_)),
+            "only a leader appends by itself"
+        );
         assert!(index > self.log.end_index, "the log grows by appending");
         self.log.end_index = index;
         self.log.end_term = self.hard.term;
@@ -36,7 +39,8 @@ impl Core {
         let reached = if self.config.members == 1 {
             own
         } else {
-            let mut marks: SmallVec<[i64; 16]> = leader.progress.iter().map(|p| p.matched).collect();
+            let mut marks: SmallVec<[i64; 16]> =
+                leader.progress.iter().map(|p| p.matched).collect();
             marks[usize::from(self.config.me.0)] = own;
             quorum::reached_by_majority(&mut marks)
         };

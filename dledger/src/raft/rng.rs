@@ -19,6 +19,10 @@ impl Jitter {
 
     /// A number in `0..span`, or 0 when the span is empty.
     pub(super) fn below(&mut self, span: i64) -> i64 {
-        if span <= 0 { 0 } else { (self.next() % span as u64) as i64 }
+        if span <= 0 {
+            0
+        } else {
+            (self.next() % span as u64) as i64
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! The three roles; each owns the data that has a meaning only in it.
 
+use super::Millis;
 use super::message::{Peer, VoteResult};
 use super::progress::Progress;
-use super::Millis;
 
 /// Which role a member has, without its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

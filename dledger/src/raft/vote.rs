@@ -18,10 +18,18 @@ impl Core {
             VoteResult::RejectTermSmallThanLedger => self.log.end_term,
             _ => self.hard.term,
         };
-        out.push(Effect::Reply { id, answer: Answer::Vote(VoteAnswer { result, term }) });
+        out.push(Effect::Reply {
+            id,
+            answer: Answer::Vote(VoteAnswer { result, term }),
+        });
     }
 
-    fn decide_vote(&mut self, from: Option<Peer>, request: VoteRequest, out: &mut Effects) -> VoteResult {
+    fn decide_vote(
+        &mut self,
+        from: Option<Peer>,
+        request: VoteRequest,
+        out: &mut Effects,
+    ) -> VoteResult {
         // R07: a member that cannot store takes no part.
         if self.poisoned {
             return VoteResult::Unknown;
@@ -68,7 +76,10 @@ impl Core {
             self.adopt(request.term, out);
             return VoteResult::Unknown;
         }
-        let granted = HardState { term: request.term, vote: Some(from) };
+        let granted = HardState {
+            term: request.term,
+            vote: Some(from),
+        };
         // A repeated request does not push the own campaign away again: its sender may be deaf.
         if granted != self.hard {
             self.persist(granted, out);
