@@ -1,1 +1,2 @@
 //! The broker that RocketMQ clients talk to, and its tools: mqbroker and mqctl.
+pub mod ctl;
