@@ -16,4 +16,5 @@ pub mod ledger;
 pub mod ours;
 pub mod ports;
 pub mod process;
+pub mod scan;
 pub mod stock;
