@@ -17,4 +17,5 @@ pub mod ours;
 pub mod ports;
 pub mod process;
 pub mod scan;
+pub mod source;
 pub mod stock;

@@ -1,0 +1,40 @@
+# Sourced by the test scripts: stages with a time budget, a summary at the end.
+# Each stage runs without standard input, under a limit of its own, and its figures are printed.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
+export RUST_BACKTRACE=${RUST_BACKTRACE:-0}
+started=$SECONDS
+summary=()
+failed=0
+
+# stage NAME SECONDS COMMAND…: runs the command, at most that long. Once a stage has failed the others are skipped.
+stage() {
+  local name=$1 budget=$2 begin=$SECONDS status took verdict
+  shift 2
+  if [ "$failed" != 0 ]; then
+    summary+=("$(printf '%-12s skipped' "$name")")
+    return
+  fi
+  echo "=== $name (at most $budget s): $*"
+  timeout --kill-after=10 "$budget" "$@" </dev/null
+  status=$?
+  took=$((SECONDS - begin))
+  case $status in
+    0) verdict=ok ;;
+    124 | 137) verdict="OVER ITS BUDGET" failed=1 ;;
+    *) verdict="FAILED ($status)" failed=1 ;;
+  esac
+  summary+=("$(printf '%-12s %4d s of %4d  %s' "$name" "$took" "$budget" "$verdict")")
+}
+
+# finish: prints the summary and exits.
+finish() {
+  echo "=== summary"
+  printf '%s\n' "${summary[@]}"
+  echo "total        $((SECONDS - started)) s"
+  exit "$failed"
+}
+
+# target folder of cargo
+target() { echo "${CARGO_TARGET_DIR:-$PWD/target}"; }
