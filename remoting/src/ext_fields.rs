@@ -68,15 +68,6 @@ impl ExtFields {
         ExtFields::default()
     }
 
-    /// Fields whose text lies in `header` (UTF-8 was checked by the decoder).
-    pub(crate) fn with_shared(header: Bytes) -> ExtFields {
-        ExtFields {
-            shared: header,
-            present: true,
-            ..ExtFields::default()
-        }
-    }
-
     pub(crate) fn set_shared(&mut self, header: Bytes) {
         self.shared = header;
     }

@@ -45,11 +45,16 @@ pub fn parse(text: &[u8]) -> Result<Value, ParseError> {
 /// Reads a text. An object used as a key becomes its compact JSON text, members in alphabetical order; a number used as
 /// a key becomes its text. Of equal keys the last wins.
 pub fn parse_with(text: &[u8], limits: ParseLimits) -> Result<Value, ParseError> {
+    parse_text(text, limits, false)
+}
+
+fn parse_text(text: &[u8], limits: ParseLimits, drop_nulls: bool) -> Result<Value, ParseError> {
     let mut parser = Parser {
         text,
         at: 0,
         depth: 0,
         depth_max: limits.depth_max,
+        drop_nulls,
     };
     if text.len() > limits.len_max {
         return Err(parser.error("it is too long"));
@@ -70,12 +75,12 @@ pub fn from_slice<T: DeserializeOwned>(text: &[u8]) -> Result<T, ParseError> {
     from_slice_with(text, ParseLimits::default())
 }
 
-/// Reads a text into a type, within limits.
+/// Reads a text into a type, within limits. Members that are null count as absent, as in Java's beans.
 pub fn from_slice_with<T: DeserializeOwned>(
     text: &[u8],
     limits: ParseLimits,
 ) -> Result<T, ParseError> {
-    Ok(serde_json::from_value(parse_with(text, limits)?)?)
+    Ok(serde_json::from_value(parse_text(text, limits, true)?)?)
 }
 
 struct Parser<'a> {
@@ -83,6 +88,8 @@ struct Parser<'a> {
     at: usize,
     depth: usize,
     depth_max: usize,
+    /// Members that are null are left out.
+    drop_nulls: bool,
 }
 
 impl<'a> Parser<'a> {
@@ -181,7 +188,11 @@ impl<'a> Parser<'a> {
                     }
                     self.at += 1;
                     let value = self.value()?;
-                    members.insert(key, value);
+                    if self.drop_nulls && value.is_null() {
+                        members.remove(&key);
+                    } else {
+                        members.insert(key, value);
+                    }
                     if !matches!(self.next_token()?, b',' | b'}') {
                         return Err(self.error("a comma or a closing brace is expected"));
                     }
