@@ -30,10 +30,8 @@ pub fn parse_ip(text: &str) -> Option<IpAddr> {
 
 fn is_host_port(address: &str) -> bool {
     let Some((host, port)) = address.rsplit_once(':') else { return false };
-    let host_ok = match host.strip_prefix('[') {
-        Some(_) => parse_ip(host).is_some(),
-        None => !host.is_empty() && !host.contains(char::is_whitespace),
-    };
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let host_ok = parse_ip(host).is_some() || (!host.is_empty() && host.chars().all(plain));
     host_ok && port.parse::<u16>().is_ok_and(|p| p != 0)
 }
 

@@ -263,7 +263,7 @@ pub const ACCEPTED: &[AcceptedKey] = &[
     k("flushConsumerOffsetHistoryInterval", Int, "60000", "no history of consumer offsets is logged"),
     k("flushDelayOffsetInterval", Long, "10000", DELAY),
     k("flushIntervalCommitLog", Int, "500", FLUSH),
-    k("flushLeastPagesWhenWarmMapedFile", Int, "4096.0", INTERNAL),
+    k("flushLeastPagesWhenWarmMapedFile", Int, "4096", INTERNAL),
     k("forceRegister", Bool, "true", "every heartbeat is a registration"),
     k("forceVerifyPropCRC", Bool, "false", "no CRC property is verified in DLedger mode"),
     k("forwardTimeout", Long, "3000", CONTROLLER),
