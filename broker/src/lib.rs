@@ -2,4 +2,5 @@
 
 pub mod config;
 pub mod ctl;
+pub mod stats;
 pub mod tables;
