@@ -6,7 +6,11 @@ use super::value::BrokerRole;
 
 /// Checks a path: not empty; several paths are refused later, with their reason.
 pub(super) fn path(value: &str) -> Result<(), String> {
-    if value.is_empty() { Err("a path, not empty".into()) } else { Ok(()) }
+    if value.is_empty() {
+        Err("a path, not empty".into())
+    } else {
+        Ok(())
+    }
 }
 
 /// Checks `messageDelayLevel`: blank separated, each a positive number with s, m, h or d.
@@ -47,9 +51,13 @@ pub(super) fn nonsense(c: &BrokerConfig) -> Result<(), String> {
         ));
     }
     if c.embedded_namesrv_enable
-        && (c.embedded_namesrv_port == c.listen_port || c.embedded_namesrv_port == c.listen_port - 2)
+        && (c.embedded_namesrv_port == c.listen_port
+            || c.embedded_namesrv_port == c.listen_port - 2)
     {
-        return Err(format!("key embeddedNamesrvPort: port {} is taken by listenPort", c.embedded_namesrv_port));
+        return Err(format!(
+            "key embeddedNamesrvPort: port {} is taken by listenPort",
+            c.embedded_namesrv_port
+        ));
     }
     Ok(())
 }
@@ -76,7 +84,10 @@ pub(super) fn refusals(c: &BrokerConfig, file: bool) -> Vec<String> {
     for (key, path) in [
         ("storePathRootDir", &c.store_path_root_dir),
         ("storePathCommitLog", &c.store_path_commit_log),
-        ("storePathDLedgerCommitLog", &c.store_path_dledger_commit_log),
+        (
+            "storePathDLedgerCommitLog",
+            &c.store_path_dledger_commit_log,
+        ),
     ] {
         if path.contains(',') {
             lines.push(format!(
@@ -88,7 +99,10 @@ pub(super) fn refusals(c: &BrokerConfig, file: bool) -> Vec<String> {
         if let Some(value) = c.unhonoured.get(key.name)
             && !value.eq_ignore_ascii_case(key.default)
         {
-            lines.push(format!("key {}: value '{value}' is refused: {}", key.name, key.why));
+            lines.push(format!(
+                "key {}: value '{value}' is refused: {}",
+                key.name, key.why
+            ));
         }
     }
     if let Some(line) = members(c) {
@@ -99,7 +113,11 @@ pub(super) fn refusals(c: &BrokerConfig, file: bool) -> Vec<String> {
 
 /// Groups of several members come with a later version.
 fn members(c: &BrokerConfig) -> Option<String> {
-    let count = c.dleger_peers.split(';').filter(|p| !p.trim().is_empty()).count();
+    let count = c
+        .dleger_peers
+        .split(';')
+        .filter(|p| !p.trim().is_empty())
+        .count();
     (count > 1).then(|| {
         format!(
             "key dLegerPeers: {count} members are named, but this version runs groups of one member only: name this member alone"

@@ -78,11 +78,19 @@ fn any<T>(_: &T) -> Result<(), String> {
 }
 
 fn within<T: PartialOrd + std::fmt::Display>(value: &T, low: T, high: T) -> Result<(), String> {
-    if *value >= low && *value <= high { Ok(()) } else { Err(format!("a number from {low} to {high}")) }
+    if *value >= low && *value <= high {
+        Ok(())
+    } else {
+        Err(format!("a number from {low} to {high}"))
+    }
 }
 
 fn at_least<T: PartialOrd + std::fmt::Display>(value: &T, low: T) -> Result<(), String> {
-    if *value >= low { Ok(()) } else { Err(format!("a number of at least {low}")) }
+    if *value >= low {
+        Ok(())
+    } else {
+        Err(format!("a number of at least {low}"))
+    }
 }
 
 fn name(value: &str) -> Result<(), String> {

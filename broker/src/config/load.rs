@@ -12,7 +12,12 @@ use std::time::Duration;
 
 /// The command line of `mqbroker`: Apache's flags.
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Parser)]
-#[command(name = "mqbroker", about = "A RocketMQ-compatible broker on a DLedger log", version, disable_version_flag = true)]
+#[command(
+    name = "mqbroker",
+    about = "A RocketMQ-compatible broker on a DLedger log",
+    version,
+    disable_version_flag = true
+)]
 pub struct Cli {
     /// Configuration file (Java properties)
     #[arg(short = 'c', long = "configFile", value_name = "FILE")]
@@ -47,11 +52,23 @@ pub struct Environment {
 impl Environment {
     /// Reads the real one.
     pub fn from_process() -> Self {
-        let host_name = rustix::system::uname().nodename().to_string_lossy().trim().to_string();
+        let host_name = rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .trim()
+            .to_string();
         Self {
-            home: std::env::var_os("HOME").filter(|h| !h.is_empty()).map(PathBuf::from),
-            namesrv_addr: std::env::var("NAMESRV_ADDR").ok().filter(|a| !a.trim().is_empty()),
-            host_name: if host_name.is_empty() { "DEFAULT_BROKER".into() } else { host_name },
+            home: std::env::var_os("HOME")
+                .filter(|h| !h.is_empty())
+                .map(PathBuf::from),
+            namesrv_addr: std::env::var("NAMESRV_ADDR")
+                .ok()
+                .filter(|a| !a.trim().is_empty()),
+            host_name: if host_name.is_empty() {
+                "DEFAULT_BROKER".into()
+            } else {
+                host_name
+            },
             local_address: addresses::local_address().to_string(),
         }
     }
@@ -126,11 +143,18 @@ pub struct Loaded {
 impl Loaded {
     /// Reads the file of `-c` if any, applies the environment, the command line and the defaults, and checks.
     pub fn read(cli: &Cli, env: &Environment) -> Result<Self, ConfigError> {
-        let Some(path) = &cli.config else { return Self::build(&PropertyFile::default(), ConfigSource::Defaults, cli, env) };
-        let unreadable = |error| ConfigError::Unreadable { path: path.clone(), error };
+        let Some(path) = &cli.config else {
+            return Self::build(&PropertyFile::default(), ConfigSource::Defaults, cli, env);
+        };
+        let unreadable = |error| ConfigError::Unreadable {
+            path: path.clone(),
+            error,
+        };
         let bytes = std::fs::read(path).map_err(unreadable)?;
-        let file =
-            PropertyFile::parse(&bytes).map_err(|error| ConfigError::Malformed { path: path.clone(), error })?;
+        let file = PropertyFile::parse(&bytes).map_err(|error| ConfigError::Malformed {
+            path: path.clone(),
+            error,
+        })?;
         Self::build(&file, ConfigSource::File(path.clone()), cli, env)
     }
 
@@ -148,7 +172,12 @@ impl Loaded {
         let mut config = BrokerConfig::default();
         let mut notes = Vec::new();
         if let Some(list) = &env.namesrv_addr {
-            set(&mut config, "environment variable NAMESRV_ADDR", "namesrvAddr", list.trim())?;
+            set(
+                &mut config,
+                "environment variable NAMESRV_ADDR",
+                "namesrvAddr",
+                list.trim(),
+            )?;
         }
         let mut seen: Vec<&str> = Vec::new();
         for (key, _) in file.pairs() {
@@ -163,23 +192,40 @@ impl Loaded {
             set(&mut config, "command line", "namesrvAddr", list.trim())?;
         }
         let given = matches!(source, ConfigSource::File(_));
-        let nonsense = |line| ConfigError::Nonsense { place: place.clone(), line };
+        let nonsense = |line| ConfigError::Nonsense {
+            place: place.clone(),
+            line,
+        };
         check::nonsense(&config).map_err(nonsense)?;
         notes.extend(resolve_defaults(&mut config, env, given).map_err(nonsense)?);
         check::nonsense(&config).map_err(nonsense)?;
         notes.extend(consequences(&config));
         let refusals = check::refusals(&config, given);
-        Ok(Self { config, source, notes, refusals })
+        Ok(Self {
+            config,
+            source,
+            notes,
+            refusals,
+        })
     }
 
     /// `Err` with all refusals if there are any.
     pub fn runnable(&self) -> Result<(), ConfigError> {
-        if self.refusals.is_empty() { Ok(()) } else { Err(ConfigError::Refused(self.refusals.clone())) }
+        if self.refusals.is_empty() {
+            Ok(())
+        } else {
+            Err(ConfigError::Refused(self.refusals.clone()))
+        }
     }
 }
 
 /// Applies one pair; the line to log if it has no effect.
-fn set(config: &mut BrokerConfig, place: &str, key: &str, value: &str) -> Result<Option<String>, ConfigError> {
+fn set(
+    config: &mut BrokerConfig,
+    place: &str,
+    key: &str,
+    value: &str,
+) -> Result<Option<String>, ConfigError> {
     let nonsense = |expected: String| ConfigError::Value {
         place: place.to_string(),
         key: key.to_string(),
@@ -208,7 +254,9 @@ impl BrokerConfig {
         }
         let Some(known) = ACCEPTED.iter().find(|k| k.name == key) else {
             self.unhonoured.insert(key.into(), value.into());
-            return Ok(Some(format!("key {key} is not known, neither to Apache RocketMQ nor here: ignored")));
+            return Ok(Some(format!(
+                "key {key} is not known, neither to Apache RocketMQ nor here: ignored"
+            )));
         };
         if !value.is_empty() && !known.kind.accepts(value) {
             return Err(known.kind.expected().into());
@@ -219,29 +267,48 @@ impl BrokerConfig {
 
     /// The value of any known key as Java would print it: given, or the default; `None` for an unknown one.
     pub fn get(&self, key: &str) -> Option<String> {
-        if let Some(value) = self.get_honoured(key).or_else(|| self.unhonoured.get(key).cloned()) {
+        if let Some(value) = self
+            .get_honoured(key)
+            .or_else(|| self.unhonoured.get(key).cloned())
+        {
             return Some(value);
         }
         let accepted = ACCEPTED.iter().find(|k| k.name == key).map(|k| k.default);
-        accepted.or_else(|| REFUSED.iter().find(|k| k.name == key).map(|k| k.default)).map(str::to_string)
+        accepted
+            .or_else(|| REFUSED.iter().find(|k| k.name == key).map(|k| k.default))
+            .map(str::to_string)
     }
 
     /// All known keys, and unknown ones that were given, with their values, sorted by key.
     pub fn items(&self) -> Vec<(String, String)> {
-        let names = HONOURED.iter().map(|k| k.name).chain(ACCEPTED.iter().map(|k| k.name));
-        let names = names.chain(REFUSED.iter().map(|k| k.name)).chain(self.unhonoured.keys().map(String::as_str));
+        let names = HONOURED
+            .iter()
+            .map(|k| k.name)
+            .chain(ACCEPTED.iter().map(|k| k.name));
+        let names = names
+            .chain(REFUSED.iter().map(|k| k.name))
+            .chain(self.unhonoured.keys().map(String::as_str));
         let names: std::collections::BTreeSet<&str> = names.collect();
-        names.into_iter().map(|n| (n.to_string(), self.get(n).unwrap_or_default())).collect()
+        names
+            .into_iter()
+            .map(|n| (n.to_string(), self.get(n).unwrap_or_default()))
+            .collect()
     }
 
     /// The text that `-p` prints and request 26 answers: `key=value` lines.
     pub fn print_all(&self) -> String {
-        self.items().iter().map(|(k, v)| format!("{k}={v}\n")).collect()
+        self.items()
+            .iter()
+            .map(|(k, v)| format!("{k}={v}\n"))
+            .collect()
     }
 
     /// The text that `-m` prints: what an operator looks at first.
     pub fn print_important(&self) -> String {
-        IMPORTANT.iter().map(|k| format!("{k}={}\n", self.get(k).unwrap_or_default())).collect()
+        IMPORTANT
+            .iter()
+            .map(|k| format!("{k}={}\n", self.get(k).unwrap_or_default()))
+            .collect()
     }
 
     /// Root folder of the store.
@@ -266,7 +333,10 @@ impl BrokerConfig {
 
     /// Size of consume queue files: whole units of 20 bytes.
     pub fn consume_queue_file_size(&self) -> u64 {
-        u64::try_from(self.mapped_file_size_consume_queue).unwrap_or(20).div_ceil(20) * 20
+        u64::try_from(self.mapped_file_size_consume_queue)
+            .unwrap_or(20)
+            .div_ceil(20)
+            * 20
     }
 
     /// `brokerIP1:listenPort`: what is registered.
@@ -295,30 +365,43 @@ impl BrokerConfig {
     }
 
     fn bind_to(&self, port: i32) -> SocketAddr {
-        let ip = addresses::parse_ip(&self.bind_address).unwrap_or(std::net::Ipv4Addr::UNSPECIFIED.into());
+        let ip = addresses::parse_ip(&self.bind_address)
+            .unwrap_or(std::net::Ipv4Addr::UNSPECIFIED.into());
         SocketAddr::new(ip, u16::try_from(port).unwrap_or(0))
     }
 
     /// The host that stored messages and message ids carry: `brokerIP1` resolved, with `listenPort`.
     pub fn store_host(&self) -> std::io::Result<SocketAddr> {
-        addresses::resolve(&self.broker_ip1, u16::try_from(self.listen_port).unwrap_or(0))
+        addresses::resolve(
+            &self.broker_ip1,
+            u16::try_from(self.listen_port).unwrap_or(0),
+        )
     }
 
     /// Port of this member in `dLegerPeers`, `None` while that is empty or does not name it.
     pub fn raft_port(&self) -> Option<i32> {
-        let own = self.dleger_peers.split(';').filter_map(|p| p.trim().split_once('-'));
-        let own = own.filter(|(id, _)| *id == self.dleger_self_id).find_map(|(_, address)| address.rsplit_once(':'));
+        let own = self
+            .dleger_peers
+            .split(';')
+            .filter_map(|p| p.trim().split_once('-'));
+        let own = own
+            .filter(|(id, _)| *id == self.dleger_self_id)
+            .find_map(|(_, address)| address.rsplit_once(':'));
         own.and_then(|(_, port)| port.parse().ok())
     }
 
     /// Name servers to register at.
     pub fn name_servers(&self) -> Vec<String> {
-        addresses::split_list(&self.namesrv_addr).map(str::to_string).collect()
+        addresses::split_list(&self.namesrv_addr)
+            .map(str::to_string)
+            .collect()
     }
 
     /// Interval of the registration heartbeat, kept within Java's bounds.
     pub fn register_period(&self) -> Duration {
-        Duration::from_millis(u64::try_from(self.register_name_server_period.clamp(10_000, 60_000)).unwrap_or(30_000))
+        Duration::from_millis(
+            u64::try_from(self.register_name_server_period.clamp(10_000, 60_000)).unwrap_or(30_000),
+        )
     }
 }
 
@@ -357,7 +440,11 @@ const IMPORTANT: &[&str] = &[
 ];
 
 /// Fills what depends on the machine or on other keys; lines for the log.
-fn resolve_defaults(c: &mut BrokerConfig, env: &Environment, file: bool) -> Result<Vec<String>, String> {
+fn resolve_defaults(
+    c: &mut BrokerConfig,
+    env: &Environment,
+    file: bool,
+) -> Result<Vec<String>, String> {
     let mut notes = Vec::new();
     if !file {
         c.bind_address = "127.0.0.1".into();
@@ -370,16 +457,26 @@ fn resolve_defaults(c: &mut BrokerConfig, env: &Environment, file: bool) -> Resu
     fill(&mut c.broker_ip2, || env.local_address.clone());
     fill(&mut c.broker_name, || env.host_name.clone());
     if c.store_path_root_dir.is_empty() {
-        let home = env.home.as_ref().ok_or("key storePathRootDir is missing, and there is no home folder for its default")?;
+        let home = env.home.as_ref().ok_or(
+            "key storePathRootDir is missing, and there is no home folder for its default",
+        )?;
         c.store_path_root_dir = home.join("store").to_string_lossy().into_owned();
-        notes.push(format!("storePathRootDir={} by default", c.store_path_root_dir));
+        notes.push(format!(
+            "storePathRootDir={} by default",
+            c.store_path_root_dir
+        ));
     }
     let (root, group) = (c.store_path_root_dir.clone(), c.broker_name.clone());
     let below_root = |name: String| Path::new(&root).join(name).to_string_lossy().into_owned();
-    let derived = c.dleger_group.is_empty() || c.dleger_self_id.is_empty() || c.dleger_peers.is_empty();
+    let derived =
+        c.dleger_group.is_empty() || c.dleger_self_id.is_empty() || c.dleger_peers.is_empty();
     fill(&mut c.dleger_group, || group);
     fill(&mut c.dleger_self_id, || "n0".into());
-    let own = format!("{}-{}", c.dleger_self_id, addresses::join(&c.broker_ip1, c.listen_port + 30_000));
+    let own = format!(
+        "{}-{}",
+        c.dleger_self_id,
+        addresses::join(&c.broker_ip1, c.listen_port + 30_000)
+    );
     fill(&mut c.dleger_peers, || own);
     if derived {
         notes.push(format!(
@@ -388,7 +485,9 @@ fn resolve_defaults(c: &mut BrokerConfig, env: &Environment, file: bool) -> Resu
         ));
     }
     let data = format!("dledger-{}/data", c.dleger_self_id);
-    fill(&mut c.store_path_commit_log, || below_root("commitlog".into()));
+    fill(&mut c.store_path_commit_log, || {
+        below_root("commitlog".into())
+    });
     fill(&mut c.store_path_dledger_commit_log, || below_root(data));
     if c.ha_listen_port == 0 {
         c.ha_listen_port = c.listen_port + 1;

@@ -40,7 +40,8 @@ const POP: &str = "pop consumption is not served; clients use pull";
 const TIMER: &str = "timer messages are not served";
 const COMPACTION: &str = "compaction topics are not served";
 const ROCKSDB: &str = "RocksDB is not used";
-const CONTROLLER: &str = "belongs to controller mode or slave acting as master; the DLedger group elects its leader";
+const CONTROLLER: &str =
+    "belongs to controller mode or slave acting as master; the DLedger group elects its leader";
 const HA: &str = "nothing is replicated over the HA port in DLedger mode";
 const METRICS: &str = "Java's metrics exporters are not run";
 const TRANSACTION: &str = "open transactions are not checked by this version";
@@ -52,14 +53,30 @@ const NETTY: &str = "a matter of Java's network library; see docs/configuration.
 const REPORTING: &str = "concerns Java's own logs and reports";
 const DELAY: &str = "delayed messages are not delivered by this version";
 const BROADCAST: &str = "offsets of broadcast consumers stay with the consumers";
-const REGISTRATION: &str = "the registration is split by size when it is large; see registerNameServerPeriod";
+const REGISTRATION: &str =
+    "the registration is split by size when it is large; see registerNameServerPeriod";
 
-const fn k(name: &'static str, kind: Kind, default: &'static str, instead: &'static str) -> AcceptedKey {
-    AcceptedKey { name, kind, default, instead }
+const fn k(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    instead: &'static str,
+) -> AcceptedKey {
+    AcceptedKey {
+        name,
+        kind,
+        default,
+        instead,
+    }
 }
 
 const fn r(name: &'static str, kind: Kind, default: &'static str, why: &'static str) -> RefusedKey {
-    RefusedKey { name, kind, default, why }
+    RefusedKey {
+        name,
+        kind,
+        default,
+        why,
+    }
 }
 
 /// Keys that may only have their default.

@@ -50,7 +50,10 @@ impl PropertyFile {
                 }
                 None => None,
             };
-            lines.push(Line { raw: raw.to_vec(), pair });
+            lines.push(Line {
+                raw: raw.to_vec(),
+                pair,
+            });
             number += physical;
         }
         Ok(Self { lines })
@@ -58,12 +61,18 @@ impl PropertyFile {
 
     /// All pairs in file order, duplicates included; the last of a name wins.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.lines.iter().filter_map(|l| l.pair.as_ref()).map(|(k, v)| (k.as_str(), v.as_str()))
+        self.lines
+            .iter()
+            .filter_map(|l| l.pair.as_ref())
+            .map(|(k, v)| (k.as_str(), v.as_str()))
     }
 
     /// The value in force for `key`.
     pub fn get(&self, key: &str) -> Option<&str> {
-        self.pairs().filter(|(k, _)| *k == key).last().map(|(_, v)| v)
+        self.pairs()
+            .filter(|(k, _)| *k == key)
+            .last()
+            .map(|(_, v)| v)
     }
 
     /// Sets `key`: its last line is replaced where it stands, a new key is appended at the end.
@@ -71,9 +80,16 @@ impl PropertyFile {
         let text = format!("{}={}", escape(key, true), escape(value, false));
         let pair = Some((key.to_string(), value.to_string()));
         let newline = self.newline();
-        let at = self.lines.iter().rposition(|l| l.pair.as_ref().is_some_and(|(k, _)| k == key));
+        let at = self
+            .lines
+            .iter()
+            .rposition(|l| l.pair.as_ref().is_some_and(|(k, _)| k == key));
         if let Some(line) = at.map(|i| &mut self.lines[i]) {
-            let end = if line.raw.ends_with(b"\n") || line.raw.ends_with(b"\r") { newline } else { "" };
+            let end = if line.raw.ends_with(b"\n") || line.raw.ends_with(b"\r") {
+                newline
+            } else {
+                ""
+            };
             line.raw = [text.as_bytes(), end.as_bytes()].concat();
             line.pair = pair;
             return;
@@ -84,16 +100,26 @@ impl PropertyFile {
         {
             last.raw.extend_from_slice(newline.as_bytes());
         }
-        self.lines.push(Line { raw: [text.as_bytes(), newline.as_bytes()].concat(), pair });
+        self.lines.push(Line {
+            raw: [text.as_bytes(), newline.as_bytes()].concat(),
+            pair,
+        });
     }
 
     /// The file's bytes: unchanged lines exactly as read.
     pub fn to_bytes(&self) -> Vec<u8> {
-        self.lines.iter().flat_map(|l| l.raw.iter().copied()).collect()
+        self.lines
+            .iter()
+            .flat_map(|l| l.raw.iter().copied())
+            .collect()
     }
 
     fn newline(&self) -> &'static str {
-        if self.lines.first().is_some_and(|l| l.raw.ends_with(b"\r\n")) { "\r\n" } else { "\n" }
+        if self.lines.first().is_some_and(|l| l.raw.ends_with(b"\r\n")) {
+            "\r\n"
+        } else {
+            "\n"
+        }
     }
 }
 
@@ -108,7 +134,10 @@ fn take_logical_line(bytes: &[u8]) -> (&[u8], Vec<u8>, usize) {
     let mut physical = 0;
     loop {
         let line = &bytes[used..];
-        let len = line.iter().position(|b| matches!(b, b'\n' | b'\r')).unwrap_or(line.len());
+        let len = line
+            .iter()
+            .position(|b| matches!(b, b'\n' | b'\r'))
+            .unwrap_or(line.len());
         let end = len + line_end_len(&line[len..]);
         used += end;
         physical += 1;
@@ -116,7 +145,8 @@ fn take_logical_line(bytes: &[u8]) -> (&[u8], Vec<u8>, usize) {
         let text = trim_leading(&line[..len]);
         let comment = first && matches!(text.first(), Some(b'#' | b'!'));
         content.extend_from_slice(text);
-        let continued = !comment && content.iter().rev().take_while(|b| **b == b'\\').count() % 2 == 1;
+        let continued =
+            !comment && content.iter().rev().take_while(|b| **b == b'\\').count() % 2 == 1;
         if !continued || used == bytes.len() {
             if continued {
                 content.pop();
@@ -136,7 +166,10 @@ fn line_end_len(rest: &[u8]) -> usize {
 }
 
 fn trim_leading(line: &[u8]) -> &[u8] {
-    let blanks = line.iter().take_while(|b| matches!(b, b' ' | b'\t' | 0x0c)).count();
+    let blanks = line
+        .iter()
+        .take_while(|b| matches!(b, b' ' | b'\t' | 0x0c))
+        .count();
     &line[blanks..]
 }
 
@@ -228,7 +261,9 @@ mod tests {
 
     fn pairs(text: &[u8]) -> Vec<(String, String)> {
         let file = PropertyFile::parse(text).unwrap();
-        file.pairs().map(|(k, v)| (k.to_string(), v.to_string())).collect()
+        file.pairs()
+            .map(|(k, v)| (k.to_string(), v.to_string()))
+            .collect()
     }
 
     fn one(text: &[u8]) -> (String, String) {
@@ -239,21 +274,42 @@ mod tests {
 
     #[test]
     fn separators_and_blanks() {
-        for text in ["a=b", "a:b", "a b", "  a = b", "\ta\t:\tb", "a = b  \t", "a=b\r\n", "a=b\r"] {
+        for text in [
+            "a=b",
+            "a:b",
+            "a b",
+            "  a = b",
+            "\ta\t:\tb",
+            "a = b  \t",
+            "a=b\r\n",
+            "a=b\r",
+        ] {
             assert_eq!(one(text.as_bytes()), ("a".into(), "b".into()), "{text:?}");
         }
         assert_eq!(one(b"a = = b"), ("a".into(), "= b".into()));
         assert_eq!(one(b"a"), ("a".into(), "".into()));
         assert_eq!(one(b"a\\=b=c"), ("a=b".into(), "c".into()));
-        assert_eq!(one(b"peers=n0-h:1;n1-h:2"), ("peers".into(), "n0-h:1;n1-h:2".into()));
+        assert_eq!(
+            one(b"peers=n0-h:1;n1-h:2"),
+            ("peers".into(), "n0-h:1;n1-h:2".into())
+        );
     }
 
     #[test]
     fn comments_continuations_escapes() {
         let text = b"# one \\\n! two\n\n a = x\\\n     y\\\\\nb=\\u00e4\\ud83d\\ude00\\t|\n#end";
-        assert_eq!(pairs(text), [("a".into(), "xy\\".into()), ("b".into(), "ä😀\t|".into())]);
-        assert_eq!(PropertyFile::parse(b"\n\na=\\u12"), Err(MalformedEscape { line: 3 }));
-        assert_eq!(one(b"path=C\\:\\\\store"), ("path".into(), "C:\\store".into()));
+        assert_eq!(
+            pairs(text),
+            [("a".into(), "xy\\".into()), ("b".into(), "ä😀\t|".into())]
+        );
+        assert_eq!(
+            PropertyFile::parse(b"\n\na=\\u12"),
+            Err(MalformedEscape { line: 3 })
+        );
+        assert_eq!(
+            one(b"path=C\\:\\\\store"),
+            ("path".into(), "C:\\store".into())
+        );
     }
 
     #[test]
@@ -278,7 +334,10 @@ mod tests {
         assert_eq!(file.to_bytes(), text);
         file.set("a", "2");
         file.set("new", " \u{e4}\n");
-        assert_eq!(file.to_bytes(), b"# J\xF6rg's broker\r\n\r\nb = 1 \\\r\n   2\r\n!x\r\na=2\r\nnew=\\ \\u00E4\\n\r\n");
+        assert_eq!(
+            file.to_bytes(),
+            b"# J\xF6rg's broker\r\n\r\nb = 1 \\\r\n   2\r\n!x\r\na=2\r\nnew=\\ \\u00E4\\n\r\n"
+        );
     }
 
     proptest! {

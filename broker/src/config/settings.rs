@@ -109,15 +109,25 @@ impl Settings {
             return Err(UpdateError::Invalid(problems.join("; ")));
         }
         let path = self.file();
-        rewrite(&path, &pairs).map_err(|error| UpdateError::Unwritable { path: path.clone(), error })?;
+        rewrite(&path, &pairs).map_err(|error| UpdateError::Unwritable {
+            path: path.clone(),
+            error,
+        })?;
         let permission_changed = live.broker_permission != current.broker_permission;
         *self.current.write() = Arc::new(live);
         version.next();
         if self.source == ConfigSource::Defaults {
-            remarks.push(format!("written to {}, which the next start reads only if given by -c", path.display()));
+            remarks.push(format!(
+                "written to {}, which the next start reads only if given by -c",
+                path.display()
+            ));
         }
         let remark = (!remarks.is_empty()).then(|| remarks.join("; "));
-        Ok(Updated { changed: pairs, permission_changed, remark })
+        Ok(Updated {
+            changed: pairs,
+            permission_changed,
+            remark,
+        })
     }
 }
 
@@ -137,7 +147,11 @@ fn is_black_listed(config: &BrokerConfig, key: &str) -> bool {
 }
 
 /// Applies one pair as far as it can be applied now; a remark if it cannot, `Err` if it is nonsense.
-fn apply_online(config: &mut BrokerConfig, key: &str, value: &str) -> Result<Option<String>, String> {
+fn apply_online(
+    config: &mut BrokerConfig,
+    key: &str,
+    value: &str,
+) -> Result<Option<String>, String> {
     let expected = |e: String| format!("key {key}: value '{value}' makes no sense, expected {e}");
     if let Some(known) = HONOURED.iter().find(|k| k.name == key) {
         if value.is_empty() {
@@ -154,7 +168,10 @@ fn apply_online(config: &mut BrokerConfig, key: &str, value: &str) -> Result<Opt
     if let Some(known) = REFUSED.iter().find(|k| k.name == key) {
         return match value.eq_ignore_ascii_case(known.default) {
             true => Ok(None),
-            false => Err(format!("key {key}: value '{value}' is refused: {}", known.why)),
+            false => Err(format!(
+                "key {key}: value '{value}' is refused: {}",
+                known.why
+            )),
         };
     }
     if ACCEPTED.iter().any(|k| k.name == key) {
@@ -172,11 +189,15 @@ fn rewrite(path: &Path, pairs: &[(String, String)]) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(error),
     };
-    let mut file = PropertyFile::parse(old.as_deref().unwrap_or_default()).map_err(io::Error::other)?;
+    let mut file =
+        PropertyFile::parse(old.as_deref().unwrap_or_default()).map_err(io::Error::other)?;
     for (key, value) in pairs {
         file.set(key, value);
     }
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = path
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;
     let sibling = |suffix: &str| PathBuf::from([path.as_os_str(), suffix.as_ref()].concat_os());
     if let Some(old) = &old {

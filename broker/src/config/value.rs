@@ -137,7 +137,11 @@ impl SettingValue for Hours {
         hours.filter(|h| !h.is_empty()).map(Hours)
     }
     fn render(&self) -> String {
-        self.0.iter().map(|h| format!("{h:02}")).collect::<Vec<_>>().join(";")
+        self.0
+            .iter()
+            .map(|h| format!("{h:02}"))
+            .collect::<Vec<_>>()
+            .join(";")
     }
 }
 

@@ -72,7 +72,11 @@ impl Item {
 
     pub fn sample(&self, round: Round, at_ms: i64) {
         let value = self.value.load(Ordering::Relaxed);
-        let sample = Sample { at_ms, value, times: self.times.load(Ordering::Relaxed) };
+        let sample = Sample {
+            at_ms,
+            value,
+            times: self.times.load(Ordering::Relaxed),
+        };
         let mut history = self.history.lock();
         let (window, max) = match round {
             Round::Minute => (&mut history.minute, MINUTE_SAMPLES),
@@ -81,7 +85,11 @@ impl Item {
         };
         if window.is_empty() {
             // What was counted before the first sample belongs to the window too.
-            window.push_back(Sample { at_ms, value: 0, times: 0 });
+            window.push_back(Sample {
+                at_ms,
+                value: 0,
+                times: 0,
+            });
             if value == 0 {
                 return;
             }
@@ -94,26 +102,44 @@ impl Item {
 
     pub fn windows(&self) -> Windows {
         let history = self.history.lock();
-        Windows { minute: window(&history.minute), hour: window(&history.hour), day: window(&history.day) }
+        Windows {
+            minute: window(&history.minute),
+            hour: window(&history.hour),
+            day: window(&history.day),
+        }
     }
 
     /// True if a whole day went by without a count: nobody will miss the item.
     pub fn is_stale(&self) -> bool {
         let history = self.history.lock();
-        let (Some(first), Some(last)) = (history.day.front(), history.day.back()) else { return false };
-        history.day.len() == DAY_SAMPLES && first.times == last.times && last.times == self.times.load(Ordering::Relaxed)
+        let (Some(first), Some(last)) = (history.day.front(), history.day.back()) else {
+            return false;
+        };
+        history.day.len() == DAY_SAMPLES
+            && first.times == last.times
+            && last.times == self.times.load(Ordering::Relaxed)
     }
 }
 
 fn window(samples: &VecDeque<Sample>) -> Window {
-    let (Some(first), Some(last)) = (samples.front(), samples.back()) else { return Window::default() };
+    let (Some(first), Some(last)) = (samples.front(), samples.back()) else {
+        return Window::default();
+    };
     let sum = last.value - first.value;
     let times = last.times - first.times;
     let elapsed_ms = last.at_ms - first.at_ms;
     Window {
         sum,
-        tps: if elapsed_ms > 0 { sum as f64 * 1000.0 / elapsed_ms as f64 } else { 0.0 },
-        avgpt: if times > 0 { sum as f64 / times as f64 } else { 0.0 },
+        tps: if elapsed_ms > 0 {
+            sum as f64 * 1000.0 / elapsed_ms as f64
+        } else {
+            0.0
+        },
+        avgpt: if times > 0 {
+            sum as f64 / times as f64
+        } else {
+            0.0
+        },
     }
 }
 
@@ -131,7 +157,14 @@ mod tests {
             item.sample(Round::Minute, i * 10_000);
         }
         let minute = item.windows().minute;
-        assert_eq!(minute, Window { sum: 24, tps: 0.4, avgpt: 4.0 });
+        assert_eq!(
+            minute,
+            Window {
+                sum: 24,
+                tps: 0.4,
+                avgpt: 4.0
+            }
+        );
         assert_eq!(item.windows().hour, Window::default());
     }
 
@@ -141,7 +174,14 @@ mod tests {
         item.add(10);
         item.sample(Round::Minute, 5_000);
         item.sample(Round::Minute, 15_000);
-        assert_eq!(item.windows().minute, Window { sum: 10, tps: 1.0, avgpt: 10.0 });
+        assert_eq!(
+            item.windows().minute,
+            Window {
+                sum: 10,
+                tps: 1.0,
+                avgpt: 10.0
+            }
+        );
     }
 
     #[test]

@@ -33,7 +33,10 @@ struct Minute {
 
 impl Default for Minute {
     fn default() -> Self {
-        Self { coarse: [const { AtomicU64::new(0) }; BUCKETS.len()], fine: [const { AtomicU64::new(0) }; FINE] }
+        Self {
+            coarse: [const { AtomicU64::new(0) }; BUCKETS.len()],
+            fine: [const { AtomicU64::new(0) }; FINE],
+        }
     }
 }
 
@@ -57,7 +60,10 @@ impl Latencies {
     pub fn record(&self, elapsed: Duration) {
         let ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
         let us = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
-        let bucket = BUCKETS.iter().position(|(bound, _)| ms < *bound).unwrap_or(BUCKETS.len() - 1);
+        let bucket = BUCKETS
+            .iter()
+            .position(|(bound, _)| ms < *bound)
+            .unwrap_or(BUCKETS.len() - 1);
         self.running.coarse[bucket].fetch_add(1, Ordering::Relaxed);
         self.running.fine[fine_bucket(us)].fetch_add(1, Ordering::Relaxed);
         if ms > self.max_ms.load(Ordering::Relaxed) {
@@ -71,8 +77,17 @@ impl Latencies {
         for ((_, label), count) in BUCKETS.iter().zip(&self.running.coarse) {
             distribution.push_str(&format!("{label}:{} ", count.swap(0, Ordering::Relaxed)));
         }
-        let fine: Vec<u64> = self.running.fine.iter().map(|c| c.swap(0, Ordering::Relaxed)).collect();
-        let report = Report { distribution, p99_ms: percentile(&fine, 0.99), p999_ms: percentile(&fine, 0.999) };
+        let fine: Vec<u64> = self
+            .running
+            .fine
+            .iter()
+            .map(|c| c.swap(0, Ordering::Relaxed))
+            .collect();
+        let report = Report {
+            distribution,
+            p99_ms: percentile(&fine, 0.99),
+            p999_ms: percentile(&fine, 0.999),
+        };
         *self.last.lock() = Some(report);
     }
 
@@ -84,7 +99,11 @@ impl Latencies {
     pub fn report(&self) -> (String, String, String) {
         match self.last.lock().as_ref() {
             None => ("null".into(), "0.00".into(), "0.00".into()),
-            Some(r) => (r.distribution.clone(), format!("{:.2}", r.p99_ms), format!("{:.2}", r.p999_ms)),
+            Some(r) => (
+                r.distribution.clone(),
+                format!("{:.2}", r.p99_ms),
+                format!("{:.2}", r.p999_ms),
+            ),
         }
     }
 }
@@ -92,7 +111,11 @@ impl Latencies {
 fn fine_bucket(us: u64) -> usize {
     let us = us.max(1);
     let exponent = us.ilog2() as usize;
-    let step = if exponent >= 2 { (us >> (exponent - 2)) as usize & (STEPS - 1) } else { 0 };
+    let step = if exponent >= 2 {
+        (us >> (exponent - 2)) as usize & (STEPS - 1)
+    } else {
+        0
+    };
     (exponent * STEPS + step).min(FINE - 1)
 }
 
@@ -122,7 +145,10 @@ mod tests {
     #[test]
     fn the_distribution_reads_as_javas() {
         let latencies = Latencies::default();
-        assert_eq!(latencies.report(), ("null".into(), "0.00".into(), "0.00".into()));
+        assert_eq!(
+            latencies.report(),
+            ("null".into(), "0.00".into(), "0.00".into())
+        );
         for us in [10, 999, 1000, 9_999, 10_000, 20_000_000] {
             latencies.record(Duration::from_micros(us));
         }

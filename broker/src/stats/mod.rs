@@ -48,8 +48,12 @@ impl BrokerStats {
 
     /// Counts a send that was stored.
     pub fn put(&self, put: &PutCount<'_>) {
-        self.throughput.put.fetch_add(put.messages.into(), Ordering::Relaxed);
-        self.throughput.put_bytes.fetch_add(put.bytes, Ordering::Relaxed);
+        self.throughput
+            .put
+            .fetch_add(put.messages.into(), Ordering::Relaxed);
+        self.throughput
+            .put_bytes
+            .fetch_add(put.bytes, Ordering::Relaxed);
         self.latencies.record(put.elapsed);
         self.sets.put(put);
     }
@@ -62,7 +66,9 @@ impl BrokerStats {
     /// Counts a pull that was answered with messages.
     pub fn got(&self, get: &GetCount<'_>) {
         self.throughput.found.fetch_add(1, Ordering::Relaxed);
-        self.throughput.transferred.fetch_add(get.messages.into(), Ordering::Relaxed);
+        self.throughput
+            .transferred
+            .fetch_add(get.messages.into(), Ordering::Relaxed);
         let ms = u64::try_from(get.elapsed.as_millis()).unwrap_or(u64::MAX);
         if ms > self.throughput.get_max_ms.load(Ordering::Relaxed) {
             self.throughput.get_max_ms.fetch_max(ms, Ordering::Relaxed);
@@ -92,7 +98,8 @@ impl BrokerStats {
 
     /// Messages a second stored in the topic during the last minute.
     pub fn topic_put_tps(&self, topic: &str) -> f64 {
-        self.windows("TOPIC_PUT_NUMS", topic).map_or(0.0, |w| w.minute.tps)
+        self.windows("TOPIC_PUT_NUMS", topic)
+            .map_or(0.0, |w| w.minute.tps)
     }
 
     /// Body of the answer to request 315; `None` if the item does not exist.
@@ -100,9 +107,14 @@ impl BrokerStats {
         let windows = self.windows(name, key)?;
         let map = |w: Window| {
             let double = |v: f64| Node::Number(format!("{v:?}"));
-            Map::new().with("avgpt", double(w.avgpt)).with("sum", w.sum).with("tps", double(w.tps))
+            Map::new()
+                .with("avgpt", double(w.avgpt))
+                .with("sum", w.sum)
+                .with("tps", double(w.tps))
         };
-        let body = Map::new().with("statsDay", map(windows.day)).with("statsHour", map(windows.hour));
+        let body = Map::new()
+            .with("statsDay", map(windows.day))
+            .with("statsHour", map(windows.hour));
         Some(compact(&body.with("statsMinute", map(windows.minute))))
     }
 
@@ -146,7 +158,14 @@ mod tests {
     use super::*;
 
     fn put<'a>(topic: &'a str, queue_id: i32, messages: u32) -> PutCount<'a> {
-        PutCount { topic, queue_id, messages, bytes: 100, elapsed: Duration::from_micros(300), by_queue: true }
+        PutCount {
+            topic,
+            queue_id,
+            messages,
+            bytes: 100,
+            elapsed: Duration::from_micros(300),
+            by_queue: true,
+        }
     }
 
     #[test]
@@ -170,8 +189,15 @@ mod tests {
         stats.sent_back("MxOrder", "G");
         stats.sample(10, 40_000, 1);
         let body = stats.windows_body("TOPIC_PUT_NUMS", "MxOrder").unwrap();
-        assert!(body.ends_with("\"statsMinute\":{\"avgpt\":1.0,\"sum\":10,\"tps\":0.25}}") || body.contains("\"sum\":10"), "{body}");
-        assert!(body.starts_with("{\"statsDay\":{\"avgpt\":0.0,\"sum\":0,\"tps\":0.0},\"statsHour\":{"), "{body}");
+        assert!(
+            body.ends_with("\"statsMinute\":{\"avgpt\":1.0,\"sum\":10,\"tps\":0.25}}")
+                || body.contains("\"sum\":10"),
+            "{body}"
+        );
+        assert!(
+            body.starts_with("{\"statsDay\":{\"avgpt\":0.0,\"sum\":0,\"tps\":0.0},\"statsHour\":{"),
+            "{body}"
+        );
         let sum = |name, key| stats.windows(name, key).map(|w| w.minute.sum);
         assert_eq!(sum("TOPIC_PUT_SIZE", "MxOrder"), Some(1000));
         assert_eq!(sum("GROUP_GET_NUMS", "MxOrder@G"), Some(10));

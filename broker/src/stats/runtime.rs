@@ -42,7 +42,11 @@ pub struct RuntimeFacts {
 
 impl BrokerStats {
     /// The pairs of the runtime info.
-    pub fn runtime_table(&self, config: &BrokerConfig, facts: &RuntimeFacts) -> BTreeMap<String, String> {
+    pub fn runtime_table(
+        &self,
+        config: &BrokerConfig,
+        facts: &RuntimeFacts,
+    ) -> BTreeMap<String, String> {
         let mut table: BTreeMap<String, String> = BTreeMap::new();
         let mut set = |key: &str, value: String| table.insert(key.to_string(), value);
         let now = now_ms();
@@ -51,16 +55,30 @@ impl BrokerStats {
         set("brokerActive", "true".into());
         set("bootTimestamp", self.boot_ms.to_string());
         set("runtime", duration(now - self.boot_ms));
-        set("startAcceptSendRequestTimeStamp", config.start_accept_send_request_time_stamp.to_string());
+        set(
+            "startAcceptSendRequestTimeStamp",
+            config.start_accept_send_request_time_stamp.to_string(),
+        );
         self.put_figures(&mut set);
         self.rate_figures(&mut set);
         for (kind, key) in POOLS {
             set(&format!("{kind}ThreadPoolQueueSize"), "0".into());
-            set(&format!("{kind}ThreadPoolQueueCapacity"), config.get(key).unwrap_or_default());
-            set(&format!("{kind}ThreadPoolQueueHeadWaitTimeMills"), "0".into());
+            set(
+                &format!("{kind}ThreadPoolQueueCapacity"),
+                config.get(key).unwrap_or_default(),
+            );
+            set(
+                &format!("{kind}ThreadPoolQueueHeadWaitTimeMills"),
+                "0".into(),
+            );
         }
         set("EndTransactionQueueSize", "0".into());
-        set("EndTransactionThreadPoolQueueCapacity", config.get("endTransactionPoolQueueCapacity").unwrap_or_default());
+        set(
+            "EndTransactionThreadPoolQueueCapacity",
+            config
+                .get("endTransactionPoolQueueCapacity")
+                .unwrap_or_default(),
+        );
         for key in ["timerReadBehind", "timerOffsetBehind", "timerCongestNum"] {
             set(key, "0".into());
         }
@@ -73,7 +91,9 @@ impl BrokerStats {
     /// Body of the answer to request 28.
     pub fn runtime_body(&self, config: &BrokerConfig, facts: &RuntimeFacts) -> String {
         let mut table = Map::new();
-        self.runtime_table(config, facts).iter().for_each(|(k, v)| table.push(k, v.as_str()));
+        self.runtime_table(config, facts)
+            .iter()
+            .for_each(|(k, v)| table.push(k, v.as_str()));
         compact(&Map::new().with("table", Node::Map(table)))
     }
 
@@ -84,20 +104,32 @@ impl BrokerStats {
         // At least 1, since tools divide by it.
         let times = puts.max(1);
         let (distribution, p99, p999) = self.latencies.report();
-        set("putMessageEntireTimeMax", self.latencies.max_ms().to_string());
+        set(
+            "putMessageEntireTimeMax",
+            self.latencies.max_ms().to_string(),
+        );
         set("putMessageTimesTotal", times.to_string());
         set("putMessageFailedTimes", read(&t.put_failed).to_string());
         set("putMessageSizeTotal", bytes.to_string());
-        set("putMessageAverageSize", java_double(bytes as f64 / times as f64));
+        set(
+            "putMessageAverageSize",
+            java_double(bytes as f64 / times as f64),
+        );
         set("putMessageDistributeTime", distribution);
         set("putLatency99", p99);
         set("putLatency999", p999);
         set("getMessageEntireTimeMax", read(&t.get_max_ms).to_string());
         let mornings = t.mornings();
-        set("msgPutTotalYesterdayMorning", mornings.put_yesterday.to_string());
+        set(
+            "msgPutTotalYesterdayMorning",
+            mornings.put_yesterday.to_string(),
+        );
         set("msgPutTotalTodayMorning", mornings.put_today.to_string());
         set("msgPutTotalTodayNow", puts.to_string());
-        set("msgGetTotalYesterdayMorning", mornings.got_yesterday.to_string());
+        set(
+            "msgGetTotalYesterdayMorning",
+            mornings.got_yesterday.to_string(),
+        );
         set("msgGetTotalTodayMorning", mornings.got_today.to_string());
         set("msgGetTotalTodayNow", read(&t.transferred).to_string());
     }
@@ -108,7 +140,10 @@ impl BrokerStats {
         set("putTps", text(rates.put));
         set("getFoundTps", text(rates.found));
         set("getMissTps", text(rates.miss));
-        set("getTotalTps", text([0, 1, 2].map(|i| rates.found[i] + rates.miss[i])));
+        set(
+            "getTotalTps",
+            text([0, 1, 2].map(|i| rates.found[i] + rates.miss[i])),
+        );
         // 4.x tools read the first spelling, 5.x tools the second.
         set("getTransferedTps", text(rates.transferred));
         set("getTransferredTps", text(rates.transferred));
@@ -129,21 +164,44 @@ impl RuntimeFacts {
         set("commitLogMinOffset", self.commit_log_min.to_string());
         set("commitLogMaxOffset", self.commit_log_max.to_string());
         set("dispatchMaxBuffer", "0".into());
-        set("dispatchBehindBytes", self.dispatch_behind_bytes.to_string());
+        set(
+            "dispatchBehindBytes",
+            self.dispatch_behind_bytes.to_string(),
+        );
         set("pageCacheLockTimeMills", self.put_lock_ms.to_string());
-        set("earliestMessageTimeStamp", self.earliest_message_ms.to_string());
-        let ratio = self.commit_log_disks.iter().map(|(_, r)| *r).fold(0.0, f64::max);
+        set(
+            "earliestMessageTimeStamp",
+            self.earliest_message_ms.to_string(),
+        );
+        let ratio = self
+            .commit_log_disks
+            .iter()
+            .map(|(_, r)| *r)
+            .fold(0.0, f64::max);
         set("commitLogDiskRatio", java_double(ratio));
         for (path, ratio) in &self.commit_log_disks {
             set(&format!("commitLogDiskRatio_{path}"), java_double(*ratio));
         }
-        set("consumeQueueDiskRatio", java_double(self.consume_queue_disk_ratio));
-        let capacity = format!("Total : {}, Free : {}.", human_size(self.disk_total), human_size(self.disk_free));
+        set(
+            "consumeQueueDiskRatio",
+            java_double(self.consume_queue_disk_ratio),
+        );
+        let capacity = format!(
+            "Total : {}, Free : {}.",
+            human_size(self.disk_total),
+            human_size(self.disk_free)
+        );
         set("commitLogDirCapacity", capacity);
-        set("remainHowManyDataToFlush", human_size(u64::try_from(self.unflushed_bytes).unwrap_or(0)));
+        set(
+            "remainHowManyDataToFlush",
+            human_size(u64::try_from(self.unflushed_bytes).unwrap_or(0)),
+        );
         set("remainTransientStoreBufferNumbs", i32::MAX.to_string());
         for (level, offset, max) in &self.schedule {
-            set(&format!("scheduleMessageOffset_{level}"), format!("{offset},{max}"));
+            set(
+                &format!("scheduleMessageOffset_{level}"),
+                format!("{offset},{max}"),
+            );
         }
         for (key, value) in &self.extra {
             set(key, value.clone());
@@ -159,7 +217,12 @@ fn java_double(value: f64) -> String {
 fn duration(ms: i64) -> String {
     let seconds = ms.max(0) / 1000;
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
-    format!("[ {days} days, {} hours, {} minutes, {} seconds ]", hours % 24, minutes % 60, seconds % 60)
+    format!(
+        "[ {days} days, {} hours, {} minutes, {} seconds ]",
+        hours % 24,
+        minutes % 60,
+        seconds % 60
+    )
 }
 
 /// `0 B`, `252.0 GiB`.
@@ -169,7 +232,11 @@ fn human_size(bytes: u64) -> String {
         return format!("{bytes} B");
     }
     let unit = (bytes.ilog2() / 10).min(6) as usize;
-    format!("{:.1} {}", bytes as f64 / (1u64 << (10 * unit)) as f64, UNITS[unit - 1])
+    format!(
+        "{:.1} {}",
+        bytes as f64 / (1u64 << (10 * unit)) as f64,
+        UNITS[unit - 1]
+    )
 }
 
 #[cfg(test)]
@@ -178,7 +245,10 @@ mod tests {
 
     #[test]
     fn texts_read_as_javas() {
-        assert_eq!(duration(90_061_000), "[ 1 days, 1 hours, 1 minutes, 1 seconds ]");
+        assert_eq!(
+            duration(90_061_000),
+            "[ 1 days, 1 hours, 1 minutes, 1 seconds ]"
+        );
         assert_eq!(human_size(0), "0 B");
         assert_eq!(human_size(252 << 30), "252.0 GiB");
         assert_eq!(human_size(1536), "1.5 KiB");

@@ -110,16 +110,35 @@ impl Sets {
     pub fn put(&self, put: &PutCount<'_>) {
         self.broker_put.add(put.messages.into());
         let topic = self.topic(put.topic);
-        let counted = topic.puts.read().as_ref().map(|pair| pair.add(put.messages, put.bytes)).is_some();
+        let counted = topic
+            .puts
+            .read()
+            .as_ref()
+            .map(|pair| pair.add(put.messages, put.bytes))
+            .is_some();
         if !counted {
-            topic.puts.write().get_or_insert_default().add(put.messages, put.bytes);
+            topic
+                .puts
+                .write()
+                .get_or_insert_default()
+                .add(put.messages, put.bytes);
         }
         if !put.by_queue {
             return;
         }
-        let counted = topic.queue_puts.read().get(&put.queue_id).map(|pair| pair.add(put.messages, put.bytes)).is_some();
+        let counted = topic
+            .queue_puts
+            .read()
+            .get(&put.queue_id)
+            .map(|pair| pair.add(put.messages, put.bytes))
+            .is_some();
         if !counted {
-            topic.queue_puts.write().entry(put.queue_id).or_default().add(put.messages, put.bytes);
+            topic
+                .queue_puts
+                .write()
+                .entry(put.queue_id)
+                .or_default()
+                .add(put.messages, put.bytes);
         }
     }
 
@@ -135,7 +154,9 @@ impl Sets {
             pair.add(get.messages, get.bytes);
             if let Some(queue) = queue {
                 queue.pair.add(get.messages, get.bytes);
-                queue.latency.add(i64::try_from(get.elapsed.as_millis()).unwrap_or(i64::MAX));
+                queue
+                    .latency
+                    .add(i64::try_from(get.elapsed.as_millis()).unwrap_or(i64::MAX));
             }
             Some(())
         };
@@ -153,7 +174,14 @@ impl Sets {
 
     pub fn sent_back(&self, topic: &str, group: &str) {
         let topic = self.topic(topic);
-        topic.groups.write().entry(group.into()).or_default().sent_back.get_or_insert_default().add(1);
+        topic
+            .groups
+            .write()
+            .entry(group.into())
+            .or_default()
+            .sent_back
+            .get_or_insert_default()
+            .add(1);
     }
 
     pub fn remove_topic(&self, topic: &str) {
@@ -161,10 +189,16 @@ impl Sets {
     }
 
     pub fn consume_tps(&self, topic: &str, group: &str) -> f64 {
-        self.group(topic, group, |g| g.gets.as_ref().map(|p| p.nums.windows())).map_or(0.0, |w| w.minute.tps)
+        self.group(topic, group, |g| g.gets.as_ref().map(|p| p.nums.windows()))
+            .map_or(0.0, |w| w.minute.tps)
     }
 
-    fn group<R>(&self, topic: &str, group: &str, read: impl FnOnce(&GroupItems) -> Option<R>) -> Option<R> {
+    fn group<R>(
+        &self,
+        topic: &str,
+        group: &str,
+        read: impl FnOnce(&GroupItems) -> Option<R>,
+    ) -> Option<R> {
         let items = self.topics.get(topic).map(|t| Arc::clone(&t))?;
         let groups = items.groups.read();
         groups.get(group).and_then(read)
@@ -183,7 +217,11 @@ impl Sets {
                 let items = topic(name_of)?;
                 let puts = items.queue_puts.read();
                 let pair = puts.get(&queue.parse().ok()?)?;
-                Some(if name == "QUEUE_PUT_NUMS" { pair.nums.windows() } else { pair.size.windows() })
+                Some(if name == "QUEUE_PUT_NUMS" {
+                    pair.nums.windows()
+                } else {
+                    pair.size.windows()
+                })
             }
             _ => self.find_of_group(name, key),
         }
@@ -192,9 +230,15 @@ impl Sets {
     fn find_of_group(&self, name: &str, key: &str) -> Option<Windows> {
         let parts: Vec<&str> = key.split('@').collect();
         match (name, parts.as_slice()) {
-            ("GROUP_GET_NUMS", [t, g]) => self.group(t, g, |g| g.gets.as_ref().map(|p| p.nums.windows())),
-            ("GROUP_GET_SIZE", [t, g]) => self.group(t, g, |g| g.gets.as_ref().map(|p| p.size.windows())),
-            ("SNDBCK_PUT_NUMS", [t, g]) => self.group(t, g, |g| g.sent_back.as_ref().map(Item::windows)),
+            ("GROUP_GET_NUMS", [t, g]) => {
+                self.group(t, g, |g| g.gets.as_ref().map(|p| p.nums.windows()))
+            }
+            ("GROUP_GET_SIZE", [t, g]) => {
+                self.group(t, g, |g| g.gets.as_ref().map(|p| p.size.windows()))
+            }
+            ("SNDBCK_PUT_NUMS", [t, g]) => {
+                self.group(t, g, |g| g.sent_back.as_ref().map(Item::windows))
+            }
             ("GROUP_GET_LATENCY", [q, t, g]) => {
                 let queue = q.parse().ok()?;
                 self.group(t, g, |g| g.queues.get(&queue).map(|q| q.latency.windows()))
@@ -203,7 +247,11 @@ impl Sets {
                 let queue = q.parse().ok()?;
                 self.group(t, g, |g| {
                     let pair = &g.queues.get(&queue)?.pair;
-                    Some(if name == "QUEUE_GET_NUMS" { pair.nums.windows() } else { pair.size.windows() })
+                    Some(if name == "QUEUE_GET_NUMS" {
+                        pair.nums.windows()
+                    } else {
+                        pair.size.windows()
+                    })
                 })
             }
             _ => None,
@@ -229,13 +277,30 @@ impl Sets {
 
 impl TopicItems {
     fn sample(&self, round: Round, now: i64) {
-        self.puts.read().iter().flat_map(Pair::items).for_each(|i| i.sample(round, now));
-        self.queue_puts.read().values().flat_map(Pair::items).for_each(|i| i.sample(round, now));
+        self.puts
+            .read()
+            .iter()
+            .flat_map(Pair::items)
+            .for_each(|i| i.sample(round, now));
+        self.queue_puts
+            .read()
+            .values()
+            .flat_map(Pair::items)
+            .for_each(|i| i.sample(round, now));
         for group in self.groups.read().values() {
-            group.gets.iter().flat_map(Pair::items).for_each(|i| i.sample(round, now));
+            group
+                .gets
+                .iter()
+                .flat_map(Pair::items)
+                .for_each(|i| i.sample(round, now));
             group.sent_back.iter().for_each(|i| i.sample(round, now));
             for queue in group.queues.values() {
-                queue.pair.items().into_iter().chain([&queue.latency]).for_each(|i| i.sample(round, now));
+                queue
+                    .pair
+                    .items()
+                    .into_iter()
+                    .chain([&queue.latency])
+                    .for_each(|i| i.sample(round, now));
             }
         }
     }
@@ -260,6 +325,8 @@ impl TopicItems {
     }
 
     fn is_empty(&self) -> bool {
-        self.puts.read().is_none() && self.queue_puts.read().is_empty() && self.groups.read().is_empty()
+        self.puts.read().is_none()
+            && self.queue_puts.read().is_empty()
+            && self.groups.read().is_empty()
     }
 }

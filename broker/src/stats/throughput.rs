@@ -96,7 +96,9 @@ impl Throughput {
     pub fn rates(&self) -> Rates {
         let samples = self.samples.lock();
         let mut rates = Rates::default();
-        let Some(last) = samples.back() else { return rates };
+        let Some(last) = samples.back() else {
+            return rates;
+        };
         for (i, span) in SPANS.iter().enumerate() {
             let first = samples[samples.len().saturating_sub(span + 1)];
             let elapsed_ms = last.at_ms - first.at_ms;
@@ -122,7 +124,9 @@ mod tests {
         assert_eq!(counters.rates(), Rates::default());
         for second in 0..700i64 {
             counters.sample(second * 1000, 1);
-            counters.put.fetch_add(if second < 650 { 10 } else { 100 }, Ordering::Relaxed);
+            counters
+                .put
+                .fetch_add(if second < 650 { 10 } else { 100 }, Ordering::Relaxed);
         }
         let put = counters.rates().put;
         assert_eq!(put[0], 100.0);
@@ -139,8 +143,20 @@ mod tests {
         assert_eq!(counters.mornings().put_today, 0);
         counters.put.store(8, Ordering::Relaxed);
         counters.sample(1000, 11);
-        assert_eq!((counters.mornings().put_yesterday, counters.mornings().put_today), (0, 8));
+        assert_eq!(
+            (
+                counters.mornings().put_yesterday,
+                counters.mornings().put_today
+            ),
+            (0, 8)
+        );
         counters.sample(2000, 12);
-        assert_eq!((counters.mornings().put_yesterday, counters.mornings().put_today), (8, 8));
+        assert_eq!(
+            (
+                counters.mornings().put_yesterday,
+                counters.mornings().put_today
+            ),
+            (8, 8)
+        );
     }
 }

@@ -79,7 +79,10 @@ impl TableFile {
     }
 
     /// Loads the object; `None` for a new table. `check` says what is wrong with an object that parses.
-    pub fn load(&self, check: impl Fn(&Map) -> Result<(), String>) -> Result<(Option<Map>, Origin), TableError> {
+    pub fn load(
+        &self,
+        check: impl Fn(&Map) -> Result<(), String>,
+    ) -> Result<(Option<Map>, Origin), TableError> {
         let main = self.candidate("", &check);
         if let Candidate::Good(map) = main {
             return Ok((Some(map), Origin::File));
@@ -155,7 +158,9 @@ impl TableFile {
     pub async fn saved(&self, limit: Duration) -> bool {
         let wanted = self.changes.load(Ordering::SeqCst);
         let mut saved = self.saved.subscribe();
-        tokio::time::timeout(limit, saved.wait_for(|s| *s >= wanted)).await.is_ok_and(|r| r.is_ok())
+        tokio::time::timeout(limit, saved.wait_for(|s| *s >= wanted))
+            .await
+            .is_ok_and(|r| r.is_ok())
     }
 
     /// Writes what `render` gives, if it differs from what is on disk: the old text to `X.bak`, then the new one to
@@ -169,7 +174,8 @@ impl TableFile {
                 self.fs.create_dir_all(folder)?;
             }
             if let Some(old) = on_disk.as_deref() {
-                self.fs.write_durable(&sibling(&self.path, ".bak"), old.as_bytes())?;
+                self.fs
+                    .write_durable(&sibling(&self.path, ".bak"), old.as_bytes())?;
             }
             self.fs.write_durable(&self.path, text.as_bytes())?;
             *on_disk = Some(text);
@@ -212,7 +218,11 @@ pub enum SaveTime {
 }
 
 /// Writes one table whenever its time has come, until `stop` fires; then a last time.
-pub async fn keep_saved(table: Arc<dyn Table>, when: SaveTime, stop: tokio_util::sync::CancellationToken) {
+pub async fn keep_saved(
+    table: Arc<dyn Table>,
+    when: SaveTime,
+    stop: tokio_util::sync::CancellationToken,
+) {
     let retry = Duration::from_secs(1);
     let mut failed = false;
     loop {
@@ -239,7 +249,10 @@ pub async fn keep_saved(table: Arc<dyn Table>, when: SaveTime, stop: tokio_util:
             if let Err(error) = &result
                 && !failed
             {
-                tracing::error!("cannot write {}: {error}; it will be tried again", table.file().path.display());
+                tracing::error!(
+                    "cannot write {}: {error}; it will be tried again",
+                    table.file().path.display()
+                );
             }
             failed = result.is_err();
         }

@@ -59,11 +59,18 @@ impl GroupConfig {
     /// Reads the JSON object of the group `name`.
     pub fn from_map(name: &str, map: &Map) -> Self {
         let d = Self::new(map.str("groupName").unwrap_or(name));
-        let unknown = map.iter().filter(|(k, _)| !MEMBERS.contains(k)).map(|(k, v)| (k.to_string(), v.clone()));
+        let unknown = map
+            .iter()
+            .filter(|(k, _)| !MEMBERS.contains(k))
+            .map(|(k, v)| (k.to_string(), v.clone()));
         Self {
             consume_enable: map.bool("consumeEnable").unwrap_or(d.consume_enable),
-            consume_from_min_enable: map.bool("consumeFromMinEnable").unwrap_or(d.consume_from_min_enable),
-            consume_broadcast_enable: map.bool("consumeBroadcastEnable").unwrap_or(d.consume_broadcast_enable),
+            consume_from_min_enable: map
+                .bool("consumeFromMinEnable")
+                .unwrap_or(d.consume_from_min_enable),
+            consume_broadcast_enable: map
+                .bool("consumeBroadcastEnable")
+                .unwrap_or(d.consume_broadcast_enable),
             retry_queues: map.i32("retryQueueNums").unwrap_or(d.retry_queues),
             retry_max_times: map.i32("retryMaxTimes").unwrap_or(d.retry_max_times),
             which_broker_when_consume_slowly: map
@@ -86,10 +93,16 @@ impl GroupConfig {
             .with("consumeEnable", self.consume_enable)
             .with("consumeFromMinEnable", self.consume_from_min_enable)
             .with("groupName", self.name.as_str())
-            .with("notifyConsumerIdsChangedEnable", self.notify_consumer_ids_changed_enable)
+            .with(
+                "notifyConsumerIdsChangedEnable",
+                self.notify_consumer_ids_changed_enable,
+            )
             .with("retryMaxTimes", self.retry_max_times)
             .with("retryQueueNums", self.retry_queues)
-            .with("whichBrokerWhenConsumeSlowly", self.which_broker_when_consume_slowly);
+            .with(
+                "whichBrokerWhenConsumeSlowly",
+                self.which_broker_when_consume_slowly,
+            );
         for (key, value) in &self.unknown {
             map.set_member(key, value.clone());
         }

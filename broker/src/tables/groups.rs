@@ -50,13 +50,25 @@ impl GroupTable {
             None | Some(Node::Map(_) | Node::Null) => Ok(()),
             Some(_) => Err("subscriptionGroupTable is no object".into()),
         })?;
-        let mut head = Head { version: DataVersion::now(), next_place: 0, unknown: Vec::new() };
+        let mut head = Head {
+            version: DataVersion::now(),
+            next_place: 0,
+            unknown: Vec::new(),
+        };
         let groups = DashMap::new();
         if let Some(map) = &map {
-            for (name, node) in map.get("subscriptionGroupTable").and_then(Node::as_map).into_iter().flat_map(Map::iter)
+            for (name, node) in map
+                .get("subscriptionGroupTable")
+                .and_then(Node::as_map)
+                .into_iter()
+                .flat_map(Map::iter)
             {
                 if let Some(group) = node.as_map() {
-                    insert(&groups, &mut head, Arc::new(GroupConfig::from_map(name, group)));
+                    insert(
+                        &groups,
+                        &mut head,
+                        Arc::new(GroupConfig::from_map(name, group)),
+                    );
                 }
             }
             if let Some(version) = map.get("dataVersion").and_then(Node::as_map) {
@@ -66,13 +78,22 @@ impl GroupTable {
             let unknown = map.iter().filter(|(k, _)| !known.contains(k));
             head.unknown = unknown.map(|(k, v)| (k.to_string(), v.clone())).collect();
         }
-        let missing: Vec<_> = BUILTIN.iter().filter(|g| !groups.contains_key(**g)).collect();
+        let missing: Vec<_> = BUILTIN
+            .iter()
+            .filter(|g| !groups.contains_key(**g))
+            .collect();
         let grown = !missing.is_empty();
-        missing.into_iter().for_each(|g| insert(&groups, &mut head, Arc::new(GroupConfig::new(*g))));
+        missing
+            .into_iter()
+            .for_each(|g| insert(&groups, &mut head, Arc::new(GroupConfig::new(*g))));
         if grown && origin != Origin::New {
             head.version.next();
         }
-        let table = Self { groups, head: Mutex::new(head), file };
+        let table = Self {
+            groups,
+            head: Mutex::new(head),
+            file,
+        };
         if grown || origin != Origin::File {
             table.file.changed();
         }
@@ -81,7 +102,9 @@ impl GroupTable {
 
     /// The configuration of a group.
     pub fn get(&self, group: &str) -> Option<Arc<GroupConfig>> {
-        self.groups.get(group).map(|entry| Arc::clone(&entry.config))
+        self.groups
+            .get(group)
+            .map(|entry| Arc::clone(&entry.config))
     }
 
     /// The configuration of a group that is being used: created if the configuration allows it.
@@ -133,7 +156,11 @@ impl GroupTable {
 
     /// All groups in the order of the file.
     pub fn all(&self) -> Vec<Arc<GroupConfig>> {
-        let mut all: Vec<_> = self.groups.iter().map(|e| (e.place, Arc::clone(&e.config))).collect();
+        let mut all: Vec<_> = self
+            .groups
+            .iter()
+            .map(|e| (e.place, Arc::clone(&e.config)))
+            .collect();
         all.sort_unstable_by_key(|(place, _)| *place);
         all.into_iter().map(|(_, config)| config).collect()
     }
@@ -151,8 +178,12 @@ impl GroupTable {
     fn to_map(&self) -> Map {
         let head = self.head.lock();
         let mut table = Map::new();
-        self.all().iter().for_each(|g| table.push(&g.name, g.to_map()));
-        let mut map = Map::new().with("dataVersion", head.version.to_map()).with("subscriptionGroupTable", table);
+        self.all()
+            .iter()
+            .for_each(|g| table.push(&g.name, g.to_map()));
+        let mut map = Map::new()
+            .with("dataVersion", head.version.to_map())
+            .with("subscriptionGroupTable", table);
         for (key, value) in &head.unknown {
             map.set_member(key, value.clone());
         }
@@ -172,7 +203,9 @@ impl Table for GroupTable {
 
 impl std::fmt::Debug for GroupTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("GroupTable").field("groups", &self.groups.len()).finish_non_exhaustive()
+        f.debug_struct("GroupTable")
+            .field("groups", &self.groups.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -184,5 +217,11 @@ fn insert(groups: &DashMap<Box<str>, Entry>, head: &mut Head, group: Arc<GroupCo
     }
     let place = head.next_place;
     head.next_place += 1;
-    groups.insert(group.name.as_str().into(), Entry { place, config: group });
+    groups.insert(
+        group.name.as_str().into(),
+        Entry {
+            place,
+            config: group,
+        },
+    );
 }

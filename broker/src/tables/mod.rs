@@ -15,7 +15,9 @@ pub use group::GroupConfig;
 pub use groups::GroupTable;
 pub use offsets::{Commit, ConsumerOffsets};
 pub use topic::{TopicConfig, perm};
-pub use topics::{DLQ_PREFIX, NotCreated, RETRY_PREFIX, SCHEDULE_TOPIC, TBW102, TopicChange, TopicTable};
+pub use topics::{
+    DLQ_PREFIX, NotCreated, RETRY_PREFIX, SCHEDULE_TOPIC, TBW102, TopicChange, TopicTable,
+};
 pub use version::{DataVersion, now_ms};
 
 #[cfg(test)]

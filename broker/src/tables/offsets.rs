@@ -76,17 +76,27 @@ impl ConsumerOffsets {
 
     fn fill(&self, map: &Map) {
         let mut head = self.head.lock();
-        for (key, node) in map.get("offsetTable").and_then(Node::as_map).into_iter().flat_map(Map::iter) {
+        for (key, node) in map
+            .get("offsetTable")
+            .and_then(Node::as_map)
+            .into_iter()
+            .flat_map(Map::iter)
+        {
             match (split_key(key), node.as_map()) {
                 (Some((topic, group)), Some(queues)) => {
                     let offsets = self.slot(group, topic);
-                    let pairs = queues.iter().filter_map(|(q, o)| Some((q.parse().ok()?, o.as_i64()?)));
+                    let pairs = queues
+                        .iter()
+                        .filter_map(|(q, o)| Some((q.parse().ok()?, o.as_i64()?)));
                     offsets.queues.write().extend(pairs);
                 }
                 _ => head.odd_keys.push((key.to_string(), node.clone())),
             }
         }
-        head.version = map.get("dataVersion").and_then(Node::as_map).map(DataVersion::from_map);
+        head.version = map
+            .get("dataVersion")
+            .and_then(Node::as_map)
+            .map(DataVersion::from_map);
         head.group_topic_map = map.get("groupTopicMap").is_some();
         let known = ["offsetTable", "dataVersion", "groupTopicMap"];
         let unknown = map.iter().filter(|(k, _)| !known.contains(k));
@@ -94,7 +104,11 @@ impl ConsumerOffsets {
     }
 
     fn find(&self, group: &str, topic: &str) -> Option<Arc<TopicOffsets>> {
-        self.groups.read().get(group).and_then(|topics| topics.get(topic)).map(Arc::clone)
+        self.groups
+            .read()
+            .get(group)
+            .and_then(|topics| topics.get(topic))
+            .map(Arc::clone)
     }
 
     fn slot(&self, group: &str, topic: &str) -> Arc<TopicOffsets> {
@@ -105,7 +119,10 @@ impl ConsumerOffsets {
         let topics = groups.entry(group.into()).or_default();
         let new = || {
             let place = self.next_place.fetch_add(1, Ordering::Relaxed);
-            Arc::new(TopicOffsets { place, queues: RwLock::default() })
+            Arc::new(TopicOffsets {
+                place,
+                queues: RwLock::default(),
+            })
         };
         Arc::clone(topics.entry(topic.into()).or_insert_with(new))
     }
@@ -132,19 +149,30 @@ impl ConsumerOffsets {
 
     /// Offsets of one group in one topic, by queue id.
     pub fn queues(&self, group: &str, topic: &str) -> BTreeMap<i32, i64> {
-        self.find(group, topic).map(|o| o.queues.read().clone()).unwrap_or_default()
+        self.find(group, topic)
+            .map(|o| o.queues.read().clone())
+            .unwrap_or_default()
     }
 
     /// Topics in which a group has offsets.
     pub fn topics_of(&self, group: &str) -> BTreeSet<String> {
         let groups = self.groups.read();
-        groups.get(group).into_iter().flat_map(|topics| topics.keys()).map(|t| t.to_string()).collect()
+        groups
+            .get(group)
+            .into_iter()
+            .flat_map(|topics| topics.keys())
+            .map(|t| t.to_string())
+            .collect()
     }
 
     /// Groups that have offsets in a topic.
     pub fn groups_of(&self, topic: &str) -> BTreeSet<String> {
         let groups = self.groups.read();
-        groups.iter().filter(|(_, topics)| topics.contains_key(topic)).map(|(g, _)| g.to_string()).collect()
+        groups
+            .iter()
+            .filter(|(_, topics)| topics.contains_key(topic))
+            .map(|(g, _)| g.to_string())
+            .collect()
     }
 
     /// Forgets a group.
@@ -159,7 +187,11 @@ impl ConsumerOffsets {
     /// Forgets a topic in all groups.
     pub fn remove_topic(&self, topic: &str) -> bool {
         let mut groups = self.groups.write();
-        let removed = groups.values_mut().filter_map(|topics| topics.remove(topic)).count() > 0;
+        let removed = groups
+            .values_mut()
+            .filter_map(|topics| topics.remove(topic))
+            .count()
+            > 0;
         if removed {
             groups.retain(|_, topics| !topics.is_empty());
             self.file.changed();
@@ -190,16 +222,26 @@ impl ConsumerOffsets {
     fn table(&self, head: &Head) -> Map {
         let mut all: Vec<(u64, String, Arc<TopicOffsets>)> = Vec::new();
         for (group, topics) in self.groups.read().iter() {
-            all.extend(topics.iter().map(|(topic, o)| (o.place, format!("{topic}@{group}"), Arc::clone(o))));
+            all.extend(
+                topics
+                    .iter()
+                    .map(|(topic, o)| (o.place, format!("{topic}@{group}"), Arc::clone(o))),
+            );
         }
         all.sort_unstable_by_key(|(place, ..)| *place);
         let mut table = Map::new();
         for (_, key, offsets) in all {
             let mut queues = Map::new();
-            offsets.queues.read().iter().for_each(|(q, o)| queues.push_integer((*q).into(), *o));
+            offsets
+                .queues
+                .read()
+                .iter()
+                .for_each(|(q, o)| queues.push_integer((*q).into(), *o));
             table.push(&key, queues);
         }
-        head.odd_keys.iter().for_each(|(key, node)| table.push(key, node.clone()));
+        head.odd_keys
+            .iter()
+            .for_each(|(key, node)| table.push(key, node.clone()));
         table
     }
 
@@ -209,7 +251,10 @@ impl ConsumerOffsets {
         let sorted: BTreeMap<_, _> = groups.iter().collect();
         for (group, topics) in sorted {
             let names: BTreeSet<&str> = topics.keys().map(AsRef::as_ref).collect();
-            map.push(group, Node::List(names.into_iter().map(Node::from).collect()));
+            map.push(
+                group,
+                Node::List(names.into_iter().map(Node::from).collect()),
+            );
         }
         map
     }
@@ -244,7 +289,9 @@ impl Table for ConsumerOffsets {
 
 impl std::fmt::Debug for ConsumerOffsets {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ConsumerOffsets").field("groups", &self.groups.read().len()).finish_non_exhaustive()
+        f.debug_struct("ConsumerOffsets")
+            .field("groups", &self.groups.read().len())
+            .finish_non_exhaustive()
     }
 }
 

@@ -84,25 +84,40 @@ impl TopicConfig {
 
     /// The value of an attribute.
     pub fn attribute(&self, key: &str) -> Option<&str> {
-        self.attributes.iter().flatten().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
+        self.attributes
+            .iter()
+            .flatten()
+            .find(|(k, _)| k == key)
+            .map(|(_, v)| v.as_str())
     }
 
     /// Reads the JSON object of the topic `name`.
     pub fn from_map(name: &str, map: &Map) -> Self {
         let defaults = Self::new(name, DEFAULT_QUEUES);
-        let attributes = map.get("attributes").and_then(Node::as_map).map(|attributes| {
-            let text = |v: &Node| match v {
-                Node::Text(text) | Node::Number(text) => text.clone(),
-                other => other.as_bool().map(|b| b.to_string()).unwrap_or_default(),
-            };
-            attributes.iter().map(|(k, v)| (k.to_string(), text(v))).collect()
-        });
-        let unknown = map.iter().filter(|(k, _)| !MEMBERS.contains(k)).map(|(k, v)| (k.to_string(), v.clone()));
+        let attributes = map
+            .get("attributes")
+            .and_then(Node::as_map)
+            .map(|attributes| {
+                let text = |v: &Node| match v {
+                    Node::Text(text) | Node::Number(text) => text.clone(),
+                    other => other.as_bool().map(|b| b.to_string()).unwrap_or_default(),
+                };
+                attributes
+                    .iter()
+                    .map(|(k, v)| (k.to_string(), text(v)))
+                    .collect()
+            });
+        let unknown = map
+            .iter()
+            .filter(|(k, _)| !MEMBERS.contains(k))
+            .map(|(k, v)| (k.to_string(), v.clone()));
         Self {
             read_queues: map.i32("readQueueNums").unwrap_or(defaults.read_queues),
             write_queues: map.i32("writeQueueNums").unwrap_or(defaults.write_queues),
             perm: map.i32("perm").unwrap_or(defaults.perm),
-            filter_type: map.str("topicFilterType").map_or(defaults.filter_type, str::to_string),
+            filter_type: map
+                .str("topicFilterType")
+                .map_or(defaults.filter_type, str::to_string),
             sys_flag: map.i32("topicSysFlag").unwrap_or(0),
             order: map.bool("order").unwrap_or(false),
             attributes,
@@ -116,7 +131,9 @@ impl TopicConfig {
         let mut map = Map::new();
         if let Some(attributes) = &self.attributes {
             let mut object = Map::new();
-            attributes.iter().for_each(|(k, v)| object.push(k, v.as_str()));
+            attributes
+                .iter()
+                .for_each(|(k, v)| object.push(k, v.as_str()));
             map.push("attributes", object);
         }
         map.push("order", self.order);

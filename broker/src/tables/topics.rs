@@ -87,7 +87,11 @@ pub struct TopicTable {
 
 impl TopicTable {
     /// Loads `topics.json` from `config_dir` and adds the built-in topics that are missing.
-    pub fn open(fs: Arc<dyn Fs>, config_dir: &Path, config: &BrokerConfig) -> Result<Self, TableError> {
+    pub fn open(
+        fs: Arc<dyn Fs>,
+        config_dir: &Path,
+        config: &BrokerConfig,
+    ) -> Result<Self, TableError> {
         let file = TableFile::new(fs, config_dir.join("topics.json"));
         let (map, origin) = file.load(|map| match map.get("topicConfigTable") {
             None | Some(Node::Map(_) | Node::Null) => Ok(()),
@@ -96,7 +100,11 @@ impl TopicTable {
         let builtin = builtin_topics(config);
         let table = Self {
             topics: DashMap::new(),
-            head: Mutex::new(Head { version: DataVersion::now(), next_place: 0, unknown: Vec::new() }),
+            head: Mutex::new(Head {
+                version: DataVersion::now(),
+                next_place: 0,
+                unknown: Vec::new(),
+            }),
             listeners: RwLock::new(Vec::new()),
             own_system_topics: builtin.iter().map(|t| t.name.clone()).collect(),
             file,
@@ -110,7 +118,12 @@ impl TopicTable {
 
     fn fill(&self, map: &Map) {
         let mut head = self.head.lock();
-        for (name, node) in map.get("topicConfigTable").and_then(Node::as_map).into_iter().flat_map(Map::iter) {
+        for (name, node) in map
+            .get("topicConfigTable")
+            .and_then(Node::as_map)
+            .into_iter()
+            .flat_map(Map::iter)
+        {
             if let Some(topic) = node.as_map() {
                 insert(&self.topics, &mut head, TopicConfig::from_map(name, topic));
             }
@@ -126,12 +139,17 @@ impl TopicTable {
     /// Adds what is missing; a table from a file that lacked some is a changed table.
     fn add_builtin(&self, builtin: Vec<TopicConfig>, origin: Origin) {
         let mut head = self.head.lock();
-        let missing: Vec<_> = builtin.into_iter().filter(|t| !self.topics.contains_key(t.name.as_str())).collect();
+        let missing: Vec<_> = builtin
+            .into_iter()
+            .filter(|t| !self.topics.contains_key(t.name.as_str()))
+            .collect();
         if missing.is_empty() && matches!(origin, Origin::File) {
             return;
         }
         let grown = !missing.is_empty() && origin != Origin::New;
-        missing.into_iter().for_each(|topic| insert(&self.topics, &mut head, topic));
+        missing
+            .into_iter()
+            .for_each(|topic| insert(&self.topics, &mut head, topic));
         if grown {
             head.version.next();
         }
@@ -145,7 +163,9 @@ impl TopicTable {
 
     /// The configuration of a topic.
     pub fn get(&self, topic: &str) -> Option<Arc<TopicConfig>> {
-        self.topics.get(topic).map(|entry| Arc::clone(&entry.config))
+        self.topics
+            .get(topic)
+            .map(|entry| Arc::clone(&entry.config))
     }
 
     /// Whether the topic exists.
@@ -175,7 +195,11 @@ impl TopicTable {
     }
 
     fn in_order(&self) -> Vec<Arc<TopicConfig>> {
-        let mut all: Vec<_> = self.topics.iter().map(|e| (e.place, Arc::clone(&e.config))).collect();
+        let mut all: Vec<_> = self
+            .topics
+            .iter()
+            .map(|e| (e.place, Arc::clone(&e.config)))
+            .collect();
         all.sort_unstable_by_key(|(place, _)| *place);
         all.into_iter().map(|(_, config)| config).collect()
     }
@@ -200,7 +224,10 @@ impl TopicTable {
         let (_, entry) = self.topics.remove(topic)?;
         head.version.next();
         self.file.changed();
-        self.tell(&TopicChange::Removed(Arc::clone(&entry.config)), &head.version);
+        self.tell(
+            &TopicChange::Removed(Arc::clone(&entry.config)),
+            &head.version,
+        );
         Some(entry.config)
     }
 
@@ -221,7 +248,8 @@ impl TopicTable {
         let created = match self.inheritable(config, default_topic) {
             Ok(default) => {
                 let queues = queues.min(default.write_queues).max(0);
-                let mut new = TopicConfig::new(topic, queues).with_perm(default.perm & !perm::INHERIT);
+                let mut new =
+                    TopicConfig::new(topic, queues).with_perm(default.perm & !perm::INHERIT);
                 new.sys_flag = if unit { FLAG_UNIT } else { 0 };
                 new.filter_type.clone_from(&default.filter_type);
                 new
@@ -238,7 +266,11 @@ impl TopicTable {
 
     /// The topic to create others after. TBW102 that survives in a file although automatic creation is off does not
     /// count as one.
-    fn inheritable(&self, config: &BrokerConfig, topic: &str) -> Result<Arc<TopicConfig>, NotCreated> {
+    fn inheritable(
+        &self,
+        config: &BrokerConfig,
+        topic: &str,
+    ) -> Result<Arc<TopicConfig>, NotCreated> {
         let default = self.get(topic).ok_or(NotCreated::NoDefault)?;
         let switched_off = topic == TBW102 && !config.auto_create_topic_enable;
         if default.perm & perm::INHERIT == 0 || switched_off {
@@ -284,18 +316,27 @@ impl TopicTable {
     }
 
     fn tell(&self, change: &TopicChange, version: &DataVersion) {
-        self.listeners.read().iter().for_each(|listener| listener(change, version));
+        self.listeners
+            .read()
+            .iter()
+            .for_each(|listener| listener(change, version));
     }
 
     /// Whether a topic may not be changed, deleted or cleaned.
     pub fn is_system(&self, topic: &str) -> bool {
-        SYSTEM_TOPICS.contains(&topic) || topic.starts_with("rmq_sys_") || self.own_system_topics.contains(topic)
+        SYSTEM_TOPICS.contains(&topic)
+            || topic.starts_with("rmq_sys_")
+            || self.own_system_topics.contains(topic)
     }
 
     /// The system topics, for request 305.
     pub fn system_topics(&self) -> Vec<String> {
         let fixed = SYSTEM_TOPICS.iter().map(|t| t.to_string());
-        fixed.chain(self.own_system_topics.iter().cloned()).collect::<BTreeSet<_>>().into_iter().collect()
+        fixed
+            .chain(self.own_system_topics.iter().cloned())
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect()
     }
 
     /// Body of the answer to request 21.
@@ -306,8 +347,12 @@ impl TopicTable {
     fn to_map(&self, file: bool) -> Map {
         let head = self.head.lock();
         let mut table = Map::new();
-        self.in_order().iter().for_each(|t| table.push(&t.name, t.to_map()));
-        let mut map = Map::new().with("dataVersion", head.version.to_map()).with("topicConfigTable", table);
+        self.in_order()
+            .iter()
+            .for_each(|t| table.push(&t.name, t.to_map()));
+        let mut map = Map::new()
+            .with("dataVersion", head.version.to_map())
+            .with("topicConfigTable", table);
         for (key, value) in head.unknown.iter().filter(|_| file) {
             map.set_member(key, value.clone());
         }
@@ -327,7 +372,9 @@ impl Table for TopicTable {
 
 impl std::fmt::Debug for TopicTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TopicTable").field("topics", &self.topics.len()).finish_non_exhaustive()
+        f.debug_struct("TopicTable")
+            .field("topics", &self.topics.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -343,7 +390,13 @@ fn insert_shared(topics: &DashMap<Box<str>, Entry>, head: &mut Head, topic: Arc<
     }
     let place = head.next_place;
     head.next_place += 1;
-    topics.insert(topic.name.as_str().into(), Entry { place, config: topic });
+    topics.insert(
+        topic.name.as_str().into(),
+        Entry {
+            place,
+            config: topic,
+        },
+    );
 }
 
 /// The topics that every broker has, as its configuration names them.
@@ -355,13 +408,20 @@ fn builtin_topics(config: &BrokerConfig) -> Vec<TopicConfig> {
         topics.push(TopicConfig::new(TBW102, config.default_topic_queue_nums).with_perm(all));
     }
     topics.push(TopicConfig::new("BenchmarkTest", 1024));
-    topics.push(TopicConfig::new(&config.broker_cluster_name, 16).with_perm(open(config.cluster_topic_enable)));
-    topics.push(TopicConfig::new(&config.broker_name, 1).with_perm(open(config.broker_topic_enable)));
+    topics.push(
+        TopicConfig::new(&config.broker_cluster_name, 16)
+            .with_perm(open(config.cluster_topic_enable)),
+    );
+    topics
+        .push(TopicConfig::new(&config.broker_name, 1).with_perm(open(config.broker_topic_enable)));
     topics.push(TopicConfig::new("OFFSET_MOVED_EVENT", 1));
     topics.push(TopicConfig::new(SCHEDULE_TOPIC, SCHEDULE_QUEUES));
     if config.trace_topic_enable {
         topics.push(TopicConfig::new(&config.msg_trace_topic_name, 1));
     }
-    topics.push(TopicConfig::new(format!("{}_REPLY_TOPIC", config.broker_cluster_name), 1));
+    topics.push(TopicConfig::new(
+        format!("{}_REPLY_TOPIC", config.broker_cluster_name),
+        1,
+    ));
     topics
 }

@@ -5,7 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Milliseconds since the epoch.
 pub fn now_ms() -> i64 {
-    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let elapsed = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
 }
 
@@ -23,12 +25,20 @@ pub struct DataVersion {
 impl DataVersion {
     /// Counter 0, now.
     pub fn now() -> Self {
-        Self { state_version: None, timestamp: now_ms(), counter: 0 }
+        Self {
+            state_version: None,
+            timestamp: now_ms(),
+            counter: 0,
+        }
     }
 
     /// The version that a registration without a body stands for.
     pub fn zero() -> Self {
-        Self { state_version: None, timestamp: 0, counter: 0 }
+        Self {
+            state_version: None,
+            timestamp: 0,
+            counter: 0,
+        }
     }
 
     /// Records a change.

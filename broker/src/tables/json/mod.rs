@@ -81,17 +81,29 @@ impl From<Map> for Node {
 impl Node {
     /// The text of a string.
     pub fn as_str(&self) -> Option<&str> {
-        if let Self::Text(text) = self { Some(text) } else { None }
+        if let Self::Text(text) = self {
+            Some(text)
+        } else {
+            None
+        }
     }
 
     /// The entries of an object.
     pub fn as_map(&self) -> Option<&Map> {
-        if let Self::Map(map) = self { Some(map) } else { None }
+        if let Self::Map(map) = self {
+            Some(map)
+        } else {
+            None
+        }
     }
 
     /// The items of a list.
     pub fn as_list(&self) -> Option<&[Node]> {
-        if let Self::List(items) = self { Some(items) } else { None }
+        if let Self::List(items) = self {
+            Some(items)
+        } else {
+            None
+        }
     }
 
     /// An integer: a number, or a string that holds one, as fastjson converts.
@@ -126,17 +138,33 @@ impl Map {
 
     /// The value of `key`; of duplicates the last, as in Java.
     pub fn get(&self, key: &str) -> Option<&Node> {
-        self.entries.iter().rev().find(|(k, _)| k.text == key).map(|(_, v)| v)
+        self.entries
+            .iter()
+            .rev()
+            .find(|(k, _)| k.text == key)
+            .map(|(_, v)| v)
     }
 
     /// Appends an entry with a quoted key.
     pub fn push(&mut self, key: &str, value: impl Into<Node>) {
-        self.entries.push((Key { text: key.to_string(), quoted: true }, value.into()));
+        self.entries.push((
+            Key {
+                text: key.to_string(),
+                quoted: true,
+            },
+            value.into(),
+        ));
     }
 
     /// Appends an entry with an integer key.
     pub fn push_integer(&mut self, key: i64, value: impl Into<Node>) {
-        self.entries.push((Key { text: key.to_string(), quoted: false }, value.into()));
+        self.entries.push((
+            Key {
+                text: key.to_string(),
+                quoted: false,
+            },
+            value.into(),
+        ));
     }
 
     /// Appends an entry with any key.
@@ -157,8 +185,21 @@ impl Map {
             *old = value;
             return;
         }
-        let at = self.entries.iter().position(|(k, _)| k.text.as_str() > key).unwrap_or(self.entries.len());
-        self.entries.insert(at, (Key { text: key.to_string(), quoted: true }, value));
+        let at = self
+            .entries
+            .iter()
+            .position(|(k, _)| k.text.as_str() > key)
+            .unwrap_or(self.entries.len());
+        self.entries.insert(
+            at,
+            (
+                Key {
+                    text: key.to_string(),
+                    quoted: true,
+                },
+                value,
+            ),
+        );
     }
 
     /// Removes `key`.

@@ -17,13 +17,19 @@ pub struct ParseError {
 
 /// Parses a whole text; only blanks may follow the value.
 pub fn parse(bytes: &[u8]) -> Result<Node, ParseError> {
-    let text = std::str::from_utf8(bytes)
-        .map_err(|e| ParseError { position: e.valid_up_to(), problem: "the text is not UTF-8" })?;
+    let text = std::str::from_utf8(bytes).map_err(|e| ParseError {
+        position: e.valid_up_to(),
+        problem: "the text is not UTF-8",
+    })?;
     let mut parser = Parser { text, at: 0 };
     parser.blanks();
     let node = parser.value(0)?;
     parser.blanks();
-    if parser.at < text.len() { Err(parser.error("something follows the value")) } else { Ok(node) }
+    if parser.at < text.len() {
+        Err(parser.error("something follows the value"))
+    } else {
+        Ok(node)
+    }
 }
 
 struct Parser<'a> {
@@ -33,7 +39,10 @@ struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     fn error(&self, problem: &'static str) -> ParseError {
-        ParseError { position: self.at, problem }
+        ParseError {
+            position: self.at,
+            problem,
+        }
     }
 
     fn peek(&self) -> Option<u8> {
@@ -41,7 +50,10 @@ impl<'a> Parser<'a> {
     }
 
     fn blanks(&mut self) {
-        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n' | 0x0c | 0x08)) {
+        while matches!(
+            self.peek(),
+            Some(b' ' | b'\t' | b'\r' | b'\n' | 0x0c | 0x08)
+        ) {
             self.at += 1;
         }
     }
@@ -78,8 +90,14 @@ impl<'a> Parser<'a> {
                     self.at += 1;
                     return Ok(map);
                 }
-                Some(quote @ (b'"' | b'\'')) => Key { text: self.string(quote)?, quoted: true },
-                Some(_) => Key { text: self.bare()?.to_string(), quoted: false },
+                Some(quote @ (b'"' | b'\'')) => Key {
+                    text: self.string(quote)?,
+                    quoted: true,
+                },
+                Some(_) => Key {
+                    text: self.bare()?.to_string(),
+                    quoted: false,
+                },
                 None => return Err(self.error("the text ends early")),
             };
             self.blanks();
@@ -117,7 +135,8 @@ impl<'a> Parser<'a> {
     /// A run of characters that needs no quotes.
     fn bare(&mut self) -> Result<&'a str, ParseError> {
         let rest = &self.text[self.at..];
-        let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '$' | '+' | '@' | '%');
+        let plain =
+            |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '$' | '+' | '@' | '%');
         let end = rest.find(|c| !plain(c)).unwrap_or(rest.len());
         if end == 0 {
             return Err(self.error("unexpected character"));
@@ -133,8 +152,13 @@ impl<'a> Parser<'a> {
             "null" => Ok(Node::Null),
             "true" => Ok(Node::Bool(true)),
             "false" => Ok(Node::Bool(false)),
-            number if number.parse::<f64>().is_ok_and(f64::is_finite) => Ok(Node::Number(number.to_string())),
-            _ => Err(ParseError { position: start, problem: "neither a number nor a word of JSON" }),
+            number if number.parse::<f64>().is_ok_and(f64::is_finite) => {
+                Ok(Node::Number(number.to_string()))
+            }
+            _ => Err(ParseError {
+                position: start,
+                problem: "neither a number nor a word of JSON",
+            }),
         }
     }
 
@@ -157,12 +181,17 @@ impl<'a> Parser<'a> {
 
     fn escape(&mut self, out: &mut String) -> Result<(), ParseError> {
         self.at += 1;
-        let c = self.text[self.at..].chars().next().ok_or_else(|| self.error("a string does not end"))?;
+        let c = self.text[self.at..]
+            .chars()
+            .next()
+            .ok_or_else(|| self.error("a string does not end"))?;
         self.at += c.len_utf8();
         match c {
             'u' => {
                 let first = self.unit()?;
-                let joined = if (0xD800..0xDC00).contains(&first) && self.text[self.at..].starts_with("\\u") {
+                let joined = if (0xD800..0xDC00).contains(&first)
+                    && self.text[self.at..].starts_with("\\u")
+                {
                     self.at += 2;
                     vec![first, self.unit()?]
                 } else {
@@ -182,7 +211,10 @@ impl<'a> Parser<'a> {
     }
 
     fn unit(&mut self) -> Result<u16, ParseError> {
-        let digits = self.text.get(self.at..self.at + 4).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
+        let digits = self
+            .text
+            .get(self.at..self.at + 4)
+            .filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
         let unit = digits.and_then(|d| u16::from_str_radix(d, 16).ok());
         let unit = unit.ok_or_else(|| self.error("\\u needs four hexadecimal digits"))?;
         self.at += 4;

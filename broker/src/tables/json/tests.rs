@@ -10,10 +10,21 @@ fn map(text: &str) -> Map {
 
 #[test]
 fn both_forms_of_integer_keys_are_read() {
-    for text in ["{\"offsetTable\":{\"t@g\":{0:5,1:7}}}", "{ offsetTable : {'t@g':{\"0\":5 , \"1\":7,},},}\r\n"] {
+    for text in [
+        "{\"offsetTable\":{\"t@g\":{0:5,1:7}}}",
+        "{ offsetTable : {'t@g':{\"0\":5 , \"1\":7,},},}\r\n",
+    ] {
         let table = map(text);
-        let offsets = table.get("offsetTable").and_then(Node::as_map).and_then(|t| t.get("t@g")).and_then(Node::as_map);
-        let offsets: Vec<_> = offsets.unwrap().iter().map(|(k, v)| (k.to_string(), v.as_i64().unwrap())).collect();
+        let offsets = table
+            .get("offsetTable")
+            .and_then(Node::as_map)
+            .and_then(|t| t.get("t@g"))
+            .and_then(Node::as_map);
+        let offsets: Vec<_> = offsets
+            .unwrap()
+            .iter()
+            .map(|(k, v)| (k.to_string(), v.as_i64().unwrap()))
+            .collect();
         assert_eq!(offsets, [("0".into(), 5), ("1".into(), 7)]);
     }
 }
@@ -34,17 +45,35 @@ fn strings_are_escaped_as_fastjson_does() {
     let written = compact(&Map::new().with("k", text));
     assert_eq!(written, "{\"k\":\"a\\\"\\\\/\\n\\u0001\\u007Fä😀\\u2028\"}");
     assert_eq!(map(&written).str("k"), Some(text));
-    assert_eq!(map("{'k':'\\ud83d\\ude00\\u00e4\\ud800'}").str("k"), Some("😀ä\u{fffd}"));
+    assert_eq!(
+        map("{'k':'\\ud83d\\ude00\\u00e4\\ud800'}").str("k"),
+        Some("😀ä\u{fffd}")
+    );
 }
 
 #[test]
 fn broken_texts_are_refused_with_the_place() {
-    for text in ["", "{", "{\"a\"}", "{\"a\":}", "{\"a\":1", "{\"a\":\"x", "{\"a\":1}x", "{\"a\":nan}", "{\"a\":1 \"b\":2}", "{\"a\":\"\\u12\"}", "{\"a\":\"\\ä\"}"] {
+    for text in [
+        "",
+        "{",
+        "{\"a\"}",
+        "{\"a\":}",
+        "{\"a\":1",
+        "{\"a\":\"x",
+        "{\"a\":1}x",
+        "{\"a\":nan}",
+        "{\"a\":1 \"b\":2}",
+        "{\"a\":\"\\u12\"}",
+        "{\"a\":\"\\ä\"}",
+    ] {
         assert!(parse(text.as_bytes()).is_err(), "{text}");
     }
     assert_eq!(parse(b"{\"a\":\xff}").unwrap_err().position, 5);
     let deep = "[".repeat(10_000);
-    assert_eq!(parse(deep.as_bytes()).unwrap_err().problem, "nested too deeply");
+    assert_eq!(
+        parse(deep.as_bytes()).unwrap_err().problem,
+        "nested too deeply"
+    );
 }
 
 #[test]
@@ -74,7 +103,9 @@ fn any_node() -> impl Strategy<Value = Node> {
             }),
             proptest::collection::vec((any::<i32>(), inner), 1..4).prop_map(|entries| {
                 let mut map = Map::new();
-                entries.into_iter().for_each(|(k, v)| map.push_integer(k.into(), v));
+                entries
+                    .into_iter()
+                    .for_each(|(k, v)| map.push_integer(k.into(), v));
                 Node::Map(map)
             }),
         ]

@@ -46,7 +46,11 @@ fn line_break(out: &mut String, depth: usize) {
 }
 
 fn write_key(out: &mut String, key: &Key) {
-    if key.quoted { write_string(out, &key.text) } else { out.push_str(&key.text) }
+    if key.quoted {
+        write_string(out, &key.text)
+    } else {
+        out.push_str(&key.text)
+    }
 }
 
 fn write_node(out: &mut String, node: &Node, indent: Option<usize>) {
