@@ -1,6 +1,6 @@
 //! The broker that RocketMQ clients talk to, and its tools: mqbroker and mqctl.
 
-pub mod config;
+pub mod clients;
 pub mod ctl;
-pub mod stats;
-pub mod tables;
+pub mod filter;
+pub mod hold;
