@@ -95,7 +95,10 @@ fn pull_header(args: &Args, opaque: usize, queue: usize, offset: i64) -> String 
 }
 
 /// Reads one frame: its header, and how long its body is.
-async fn answer(read: &mut OwnedReadHalf, buffer: &mut BytesMut) -> std::io::Result<(BytesMut, usize)> {
+async fn answer(
+    read: &mut OwnedReadHalf,
+    buffer: &mut BytesMut,
+) -> std::io::Result<(BytesMut, usize)> {
     loop {
         if buffer.len() >= 8 {
             let total = u32::from_be_bytes([buffer[0], buffer[1], buffer[2], buffer[3]]) as usize;
@@ -125,16 +128,27 @@ fn find(text: &[u8], part: &[u8]) -> Option<usize> {
 
 fn number_after(header: &[u8], name: &str) -> Option<i64> {
     let at = find(header, name.as_bytes())? + name.len();
-    let digits: Vec<u8> = header[at..].iter().copied().take_while(u8::is_ascii_digit).collect();
+    let digits: Vec<u8> = header[at..]
+        .iter()
+        .copied()
+        .take_while(u8::is_ascii_digit)
+        .collect();
     std::str::from_utf8(&digits).ok()?.parse().ok()
 }
 
-async fn write_sends(args: Arc<Args>, mut write: OwnedWriteHalf, window: Arc<Semaphore>, until: Instant) -> u64 {
+async fn write_sends(
+    args: Arc<Args>,
+    mut write: OwnedWriteHalf,
+    window: Arc<Semaphore>,
+    until: Instant,
+) -> u64 {
     let body = body(&args);
     let mut out = BytesMut::new();
     let mut sent = 0usize;
     while Instant::now() < until {
-        let Ok(permit) = window.acquire().await else { break };
+        let Ok(permit) = window.acquire().await else {
+            break;
+        };
         permit.forget();
         out.clear();
         frame(&send_header(&args, sent), &body, &mut out);
@@ -164,12 +178,16 @@ async fn send_load(args: Arc<Args>, until: Instant) -> std::io::Result<Counted> 
     let mut buffer = BytesMut::new();
     let deadline = until + Duration::from_secs(3);
     let mut at = Instant::now();
-    while let Ok(Ok((header, _))) = tokio::time::timeout_at(deadline.into(), answer(&mut read, &mut buffer)).await {
+    while let Ok(Ok((header, _))) =
+        tokio::time::timeout_at(deadline.into(), answer(&mut read, &mut buffer)).await
+    {
         if is_ok(&header) {
             counted.answers += 1;
         } else {
             counted.refused += 1;
-            counted.first_refusal.get_or_insert_with(|| String::from_utf8_lossy(&header).into_owned());
+            counted
+                .first_refusal
+                .get_or_insert_with(|| String::from_utf8_lossy(&header).into_owned());
         }
         if args.in_flight == 1 {
             counted.latencies.push(at.elapsed().as_micros() as u32);
@@ -187,7 +205,10 @@ async fn send_load(args: Arc<Args>, until: Instant) -> std::io::Result<Counted> 
 async fn pull_load(args: Arc<Args>, queue: usize, until: Instant) -> std::io::Result<Counted> {
     let mut stream = TcpStream::connect(&args.address).await?;
     stream.set_nodelay(true)?;
-    let (mut read, mut write) = { stream.flush().await?; stream.into_split() };
+    let (mut read, mut write) = {
+        stream.flush().await?;
+        stream.into_split()
+    };
     let (mut offset, mut opaque) = (0, 0);
     let mut counted = Counted::default();
     let mut buffer = BytesMut::new();
@@ -211,7 +232,10 @@ async fn pull_load(args: Arc<Args>, queue: usize, until: Instant) -> std::io::Re
 }
 
 fn percentile(sorted: &[u32], part: f64) -> u32 {
-    sorted.get(((sorted.len() as f64 - 1.0) * part) as usize).copied().unwrap_or(0)
+    sorted
+        .get(((sorted.len() as f64 - 1.0) * part) as usize)
+        .copied()
+        .unwrap_or(0)
 }
 
 #[tokio::main]
@@ -236,8 +260,16 @@ async fn main() -> anyhow::Result<()> {
         all.first_refusal = all.first_refusal.or(counted.first_refusal);
     }
     let seconds = start.elapsed().as_secs_f64();
-    let messages = if args.pull { all.answers } else { all.answers * args.batch as u64 };
-    println!("{:.0} messages/s ({messages} in {seconds:.2} s), {} refused", messages as f64 / seconds, all.refused);
+    let messages = if args.pull {
+        all.answers
+    } else {
+        all.answers * args.batch as u64
+    };
+    println!(
+        "{:.0} messages/s ({messages} in {seconds:.2} s), {} refused",
+        messages as f64 / seconds,
+        all.refused
+    );
     if args.pull {
         println!("{:.1} MB/s", all.bytes as f64 / seconds / 1e6);
     }
@@ -247,7 +279,13 @@ async fn main() -> anyhow::Result<()> {
     all.latencies.sort_unstable();
     if !all.latencies.is_empty() {
         let at = |part| percentile(&all.latencies, part);
-        println!("latency us: p50 {} p99 {} p99.9 {} max {}", at(0.5), at(0.99), at(0.999), at(1.0));
+        println!(
+            "latency us: p50 {} p99 {} p99.9 {} max {}",
+            at(0.5),
+            at(0.99),
+            at(0.999),
+            at(1.0)
+        );
     }
     Ok(())
 }

@@ -48,7 +48,9 @@ impl TagFilter {
         }
         codes.sort_unstable();
         codes.dedup();
-        Ok(TagFilter { codes: Some(codes.into()) })
+        Ok(TagFilter {
+            codes: Some(codes.into()),
+        })
     }
 
     /// The filter of a subscription as heartbeats describe it: its text decides whether everything
@@ -57,11 +59,16 @@ impl TagFilter {
         if class_filter || sub_string.is_empty() || sub_string == "*" {
             return Self::all();
         }
-        let mut codes: Vec<i32> =
-            if codes.is_empty() { tags(sub_string).map(java_hash).collect() } else { codes.to_vec() };
+        let mut codes: Vec<i32> = if codes.is_empty() {
+            tags(sub_string).map(java_hash).collect()
+        } else {
+            codes.to_vec()
+        };
         codes.sort_unstable();
         codes.dedup();
-        TagFilter { codes: Some(codes.into()) }
+        TagFilter {
+            codes: Some(codes.into()),
+        }
     }
 
     /// True if a unit with this tags code is wanted. The code is the hash widened to 64 bits; for
@@ -81,7 +88,10 @@ impl TagFilter {
 
 /// The tags of an expression, trimmed, blank ones left out.
 pub fn tags(expression: &str) -> impl Iterator<Item = &str> {
-    expression.split("||").map(str::trim).filter(|tag| !tag.is_empty())
+    expression
+        .split("||")
+        .map(str::trim)
+        .filter(|tag| !tag.is_empty())
 }
 
 #[cfg(test)]

@@ -72,7 +72,10 @@ pub struct Holds<T> {
 
 impl<T> std::fmt::Debug for Holds<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Holds").field("held", &self.len()).field("held_max", &self.held_max).finish()
+        f.debug_struct("Holds")
+            .field("held", &self.len())
+            .field("held_max", &self.held_max)
+            .finish()
     }
 }
 
@@ -82,7 +85,10 @@ impl<T> Holds<T> {
         Holds {
             shards: std::array::from_fn(|_| Mutex::new(HashMap::new())),
             hasher: RandomState::new(),
-            registry: Mutex::new(Registry { deadlines: BTreeMap::new(), by_conn: HashMap::new() }),
+            registry: Mutex::new(Registry {
+                deadlines: BTreeMap::new(),
+                by_conn: HashMap::new(),
+            }),
             held: AtomicUsize::new(0),
             next_id: AtomicU64::new(0),
             held_max,
@@ -111,25 +117,42 @@ impl<T> Holds<T> {
             self.held.fetch_sub(1, Ordering::AcqRel);
             return Err(pull);
         }
-        let id = (wanted.deadline, self.next_id.fetch_add(1, Ordering::Relaxed));
+        let id = (
+            wanted.deadline,
+            self.next_id.fetch_add(1, Ordering::Relaxed),
+        );
         {
             let mut registry = self.registry.lock();
-            let first = registry.deadlines.first_key_value().map(|(first, _)| *first);
-            registry.deadlines.insert(id, (wanted.topic.clone(), wanted.queue_id));
-            registry.by_conn.entry(wanted.conn_id).or_default().insert(id);
+            let first = registry
+                .deadlines
+                .first_key_value()
+                .map(|(first, _)| *first);
+            registry
+                .deadlines
+                .insert(id, (wanted.topic.clone(), wanted.queue_id));
+            registry
+                .by_conn
+                .entry(wanted.conn_id)
+                .or_default()
+                .insert(id);
             if first.is_none_or(|first| id < first) {
                 self.earlier.notify_one();
             }
         }
         let mut shard = self.shard(&wanted.topic).lock();
         let queues = shard.entry(wanted.topic.clone()).or_default();
-        queues.entry(wanted.queue_id).or_default().push(Held { id, wanted, pull });
+        queues
+            .entry(wanted.queue_id)
+            .or_default()
+            .push(Held { id, wanted, pull });
         Ok(id)
     }
 
     /// Takes one pull back, if it is still held.
     pub fn take(&self, topic: &str, queue_id: i32, id: HoldId) -> Option<T> {
-        let held = self.remove_from_queue(topic, queue_id, |held| held.id == id).pop()?;
+        let held = self
+            .remove_from_queue(topic, queue_id, |held| held.id == id)
+            .pop()?;
         self.forget(&held);
         Some(held.pull)
     }
@@ -149,7 +172,11 @@ impl<T> Holds<T> {
     /// Hands back every pull of a queue, for instance when its topic was deleted.
     pub fn take_topic(&self, topic: &str) -> Vec<T> {
         let queues = self.shard(topic).lock().remove(topic).unwrap_or_default();
-        queues.into_values().flatten().map(|held| self.release(held)).collect()
+        queues
+            .into_values()
+            .flatten()
+            .map(|held| self.release(held))
+            .collect()
     }
 
     /// Drops the pulls of a connection that is gone.
@@ -164,7 +191,12 @@ impl<T> Holds<T> {
         let mut all = Vec::new();
         for shard in &self.shards {
             let topics = std::mem::take(&mut *shard.lock());
-            all.extend(topics.into_values().flat_map(HashMap::into_values).flatten());
+            all.extend(
+                topics
+                    .into_values()
+                    .flat_map(HashMap::into_values)
+                    .flatten(),
+            );
         }
         all.into_iter().map(|held| self.release(held)).collect()
     }
@@ -177,12 +209,19 @@ impl<T> Holds<T> {
             if !due.is_empty() {
                 return due;
             }
-            let first = self.registry.lock().deadlines.first_key_value().map(|((at, _), _)| *at);
+            let first = self
+                .registry
+                .lock()
+                .deadlines
+                .first_key_value()
+                .map(|((at, _), _)| *at);
             match first {
                 None => earlier.await,
                 Some(at) => {
                     // A deadline far away is only a bound for the sleep.
-                    let nap = at.saturating_duration_since(Instant::now()).min(Duration::from_secs(3600));
+                    let nap = at
+                        .saturating_duration_since(Instant::now())
+                        .min(Duration::from_secs(3600));
                     let _ = tokio::time::timeout(nap, earlier).await;
                 }
             }
@@ -193,15 +232,26 @@ impl<T> Holds<T> {
         let places: Vec<_> = {
             let registry = self.registry.lock();
             let due = registry.deadlines.range(..=(now, u64::MAX));
-            due.map(|(id, (topic, queue_id))| (topic.clone(), *queue_id, *id)).collect()
+            due.map(|(id, (topic, queue_id))| (topic.clone(), *queue_id, *id))
+                .collect()
         };
-        places.into_iter().filter_map(|(topic, queue_id, id)| self.take(&topic, queue_id, id)).collect()
+        places
+            .into_iter()
+            .filter_map(|(topic, queue_id, id)| self.take(&topic, queue_id, id))
+            .collect()
     }
 
     fn places(&self, conn_id: u64) -> Vec<(Arc<str>, i32, HoldId)> {
         let registry = self.registry.lock();
-        let Some(ids) = registry.by_conn.get(&conn_id) else { return Vec::new() };
-        let place = |id: &HoldId| registry.deadlines.get(id).map(|(topic, queue)| (topic.clone(), *queue, *id));
+        let Some(ids) = registry.by_conn.get(&conn_id) else {
+            return Vec::new();
+        };
+        let place = |id: &HoldId| {
+            registry
+                .deadlines
+                .get(id)
+                .map(|(topic, queue)| (topic.clone(), *queue, *id))
+        };
         ids.iter().filter_map(place).collect()
     }
 
@@ -212,8 +262,12 @@ impl<T> Holds<T> {
         mut wanted: impl FnMut(&Held<T>) -> bool,
     ) -> Vec<Held<T>> {
         let mut shard = self.shard(topic).lock();
-        let Some(queues) = shard.get_mut(topic) else { return Vec::new() };
-        let Some(queue) = queues.get_mut(&queue_id) else { return Vec::new() };
+        let Some(queues) = shard.get_mut(topic) else {
+            return Vec::new();
+        };
+        let Some(queue) = queues.get_mut(&queue_id) else {
+            return Vec::new();
+        };
         let removed: Vec<_> = queue.extract_if(.., |held| wanted(held)).collect();
         if queue.is_empty() {
             queues.remove(&queue_id);
@@ -246,7 +300,14 @@ impl<T> Holds<T> {
 mod tests {
     use super::*;
 
-    fn wanted(topic: &str, queue_id: i32, offset: i64, tag: &str, conn_id: u64, wait_ms: u64) -> Wanted {
+    fn wanted(
+        topic: &str,
+        queue_id: i32,
+        offset: i64,
+        tag: &str,
+        conn_id: u64,
+        wait_ms: u64,
+    ) -> Wanted {
         Wanted {
             topic: topic.into(),
             queue_id,
@@ -260,10 +321,18 @@ mod tests {
     #[test]
     fn only_the_pulls_that_want_a_message_are_woken() {
         let holds = Holds::new(10);
-        holds.insert(wanted("T", 0, 5, "*", 1, 9_000), "all").unwrap();
-        holds.insert(wanted("T", 0, 5, "TagA", 1, 9_000), "tag").unwrap();
-        holds.insert(wanted("T", 0, 9, "*", 1, 9_000), "later").unwrap();
-        holds.insert(wanted("T", 1, 5, "*", 1, 9_000), "other queue").unwrap();
+        holds
+            .insert(wanted("T", 0, 5, "*", 1, 9_000), "all")
+            .unwrap();
+        holds
+            .insert(wanted("T", 0, 5, "TagA", 1, 9_000), "tag")
+            .unwrap();
+        holds
+            .insert(wanted("T", 0, 9, "*", 1, 9_000), "later")
+            .unwrap();
+        holds
+            .insert(wanted("T", 1, 5, "*", 1, 9_000), "other queue")
+            .unwrap();
         assert!(holds.arrived("T", 0, 4, 0).is_empty());
         assert_eq!(holds.arrived("T", 0, 5, 7), ["all"]);
         assert_eq!(holds.arrived("T", 0, 6, 2_598_919), ["tag"]);
@@ -275,7 +344,9 @@ mod tests {
     #[test]
     fn many_unwanted_messages_wake_a_pull_as_well() {
         let holds = Holds::new(10);
-        holds.insert(wanted("T", 0, 0, "TagA", 1, 9_000), ()).unwrap();
+        holds
+            .insert(wanted("T", 0, 0, "TagA", 1, 9_000), ())
+            .unwrap();
         assert!(holds.arrived("T", 0, UNWANTED_MAX - 1, 3).is_empty());
         assert_eq!(holds.arrived("T", 0, UNWANTED_MAX, 3).len(), 1);
     }
@@ -302,7 +373,9 @@ mod tests {
             async move { holds.expired().await }
         });
         tokio::task::yield_now().await;
-        holds.insert(wanted("T", 0, 0, "*", 1, 60_000), "late").unwrap();
+        holds
+            .insert(wanted("T", 0, 0, "*", 1, 60_000), "late")
+            .unwrap();
         holds.insert(wanted("T", 0, 0, "*", 1, 0), "now").unwrap();
         assert_eq!(waiter.await.unwrap(), ["now"]);
         assert_eq!(holds.drain(), ["late"]);

@@ -30,8 +30,12 @@ pub struct Subscription {
 impl Subscription {
     /// Makes the filter of a subscription ready.
     pub fn new(data: SubscriptionData) -> Self {
-        let filter = TagFilter::from_codes(&data.sub_string, data.class_filter_mode, &data.code_set);
-        Subscription { filter: Arc::new(filter), data }
+        let filter =
+            TagFilter::from_codes(&data.sub_string, data.class_filter_mode, &data.code_set);
+        Subscription {
+            filter: Arc::new(filter),
+            data,
+        }
     }
 }
 
@@ -57,20 +61,32 @@ struct Group<C> {
 
 impl<C> Group<C> {
     fn client_ids(&self) -> BTreeSet<Arc<str>> {
-        self.members.values().map(|member| &member.client_id).chain(self.departing.keys()).cloned().collect()
+        self.members
+            .values()
+            .map(|member| &member.client_id)
+            .chain(self.departing.keys())
+            .cloned()
+            .collect()
     }
 
     fn has_client(&self, client_id: &str) -> bool {
         self.departing.contains_key(client_id)
-            || self.members.values().any(|member| &*member.client_id == client_id)
+            || self
+                .members
+                .values()
+                .any(|member| &*member.client_id == client_id)
     }
 
     /// Replaces older subscriptions, drops topics that are not named any more. True if the set of
     /// topics changed: a newer expression alone does not move queues.
     fn subscribe(&mut self, subscriptions: Vec<SubscriptionData>) -> bool {
-        let named: HashSet<&str> = subscriptions.iter().map(|data| data.topic.as_str()).collect();
+        let named: HashSet<&str> = subscriptions
+            .iter()
+            .map(|data| data.topic.as_str())
+            .collect();
         let before = self.subscriptions.len();
-        self.subscriptions.retain(|topic, _| named.contains(topic.as_str()));
+        self.subscriptions
+            .retain(|topic, _| named.contains(topic.as_str()));
         let mut changed = self.subscriptions.len() != before;
         for data in subscriptions {
             match self.subscriptions.get_mut(&data.topic) {
@@ -78,7 +94,8 @@ impl<C> Group<C> {
                 Some(known) => *known = Arc::new(Subscription::new(data)),
                 None => {
                     changed = true;
-                    self.subscriptions.insert(data.topic.clone(), Arc::new(Subscription::new(data)));
+                    self.subscriptions
+                        .insert(data.topic.clone(), Arc::new(Subscription::new(data)));
                 }
             }
         }
@@ -119,7 +136,9 @@ pub struct Consumers<C> {
 
 impl<C> Default for Consumers<C> {
     fn default() -> Self {
-        Consumers { groups: RwLock::new(HashMap::new()) }
+        Consumers {
+            groups: RwLock::new(HashMap::new()),
+        }
     }
 }
 
@@ -150,8 +169,12 @@ impl<C: Channel> Consumers<C> {
     /// Removes a channel from a group at its own wish. True if the group must be told.
     pub fn unregister(&self, group: &str, channel_id: u64) -> bool {
         let mut groups = self.groups.write();
-        let Some(entry) = groups.get_mut(group) else { return false };
-        let Some(member) = entry.members.remove(&channel_id) else { return false };
+        let Some(entry) = groups.get_mut(group) else {
+            return false;
+        };
+        let Some(member) = entry.members.remove(&channel_id) else {
+            return false;
+        };
         let gone = !entry.has_client(&member.client_id);
         if entry.members.is_empty() && entry.departing.is_empty() {
             groups.remove(group);
@@ -164,9 +187,13 @@ impl<C: Channel> Consumers<C> {
     pub fn closed(&self, channel_id: u64, now: Instant) -> bool {
         let mut departing = false;
         for entry in self.groups.write().values_mut() {
-            let Some(member) = entry.members.remove(&channel_id) else { continue };
+            let Some(member) = entry.members.remove(&channel_id) else {
+                continue;
+            };
             if !entry.has_client(&member.client_id) {
-                entry.departing.insert(member.client_id, now + RETURNS_WITHIN);
+                entry
+                    .departing
+                    .insert(member.client_id, now + RETURNS_WITHIN);
                 departing = true;
             }
         }
@@ -221,7 +248,11 @@ impl<C: Channel> Consumers<C> {
 
     /// The client ids of a group, sorted, each once.
     pub fn client_ids(&self, group: &str) -> Vec<Arc<str>> {
-        self.groups.read().get(group).map(|entry| entry.client_ids().into_iter().collect()).unwrap_or_default()
+        self.groups
+            .read()
+            .get(group)
+            .map(|entry| entry.client_ids().into_iter().collect())
+            .unwrap_or_default()
     }
 
     /// The members of a group, one per connection.
@@ -255,7 +286,9 @@ impl<C: Channel> Consumers<C> {
     /// Groups that are connected and read a topic.
     pub fn groups_of_topic(&self, topic: &str) -> BTreeSet<String> {
         let groups = self.groups.read();
-        let reads = groups.iter().filter(|(_, entry)| entry.subscriptions.contains_key(topic));
+        let reads = groups
+            .iter()
+            .filter(|(_, entry)| entry.subscriptions.contains_key(topic));
         reads.map(|(name, _)| name.clone()).collect()
     }
 }

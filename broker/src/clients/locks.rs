@@ -37,13 +37,21 @@ pub struct QueueLocks {
 
 impl QueueLocks {
     /// Locks a queue for a client if it is free, its lock has run out, or the client has it already.
-    pub fn try_lock(&self, group: &str, topic: &str, queue_id: i32, client_id: &str, now: Instant) -> bool {
+    pub fn try_lock(
+        &self,
+        group: &str,
+        topic: &str,
+        queue_id: i32,
+        client_id: &str,
+        now: Instant,
+    ) -> bool {
         let mut groups = self.groups.lock();
         let topics = groups.entry(group.to_owned()).or_default();
         let queues = topics.entry(topic.to_owned()).or_default();
-        let lock = queues
-            .entry(queue_id)
-            .or_insert_with(|| Lock { client_id: client_id.to_owned(), since: now });
+        let lock = queues.entry(queue_id).or_insert_with(|| Lock {
+            client_id: client_id.to_owned(),
+            since: now,
+        });
         if lock.client_id != client_id {
             if lock.is_live(now) {
                 return false;
@@ -57,9 +65,16 @@ impl QueueLocks {
     /// Frees a queue if the client owns it.
     pub fn unlock(&self, group: &str, topic: &str, queue_id: i32, client_id: &str) {
         let mut groups = self.groups.lock();
-        let Some(topics) = groups.get_mut(group) else { return };
-        let Some(queues) = topics.get_mut(topic) else { return };
-        if queues.get(&queue_id).is_some_and(|lock| lock.client_id == client_id) {
+        let Some(topics) = groups.get_mut(group) else {
+            return;
+        };
+        let Some(queues) = topics.get_mut(topic) else {
+            return;
+        };
+        if queues
+            .get(&queue_id)
+            .is_some_and(|lock| lock.client_id == client_id)
+        {
             queues.remove(&queue_id);
         }
     }
@@ -67,8 +82,13 @@ impl QueueLocks {
     /// True if any queue of the group is under a live lock: its consumers consume in order.
     pub fn any_live(&self, group: &str, now: Instant) -> bool {
         let groups = self.groups.lock();
-        let Some(topics) = groups.get(group) else { return false };
-        topics.values().flat_map(HashMap::values).any(|lock| lock.is_live(now))
+        let Some(topics) = groups.get(group) else {
+            return false;
+        };
+        topics
+            .values()
+            .flat_map(HashMap::values)
+            .any(|lock| lock.is_live(now))
     }
 
     /// Forgets locks that ran out long ago.

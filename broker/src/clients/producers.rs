@@ -22,8 +22,13 @@ pub struct Producers<C> {
 
 impl<C> Default for Producers<C> {
     fn default() -> Self {
-        let table = Table { groups: HashMap::new(), by_client: HashMap::new() };
-        Producers { table: RwLock::new(table) }
+        let table = Table {
+            groups: HashMap::new(),
+            by_client: HashMap::new(),
+        };
+        Producers {
+            table: RwLock::new(table),
+        }
     }
 }
 
@@ -31,12 +36,17 @@ impl<C: Channel> Producers<C> {
     /// Takes a heartbeat.
     pub fn register(&self, group: &str, member: Member<C>) {
         let mut table = self.table.write();
-        table.by_client.insert(member.client_id.clone(), member.channel.clone());
+        table
+            .by_client
+            .insert(member.client_id.clone(), member.channel.clone());
         if let Some(members) = table.groups.get_mut(group) {
             members.insert(member.channel.id(), member);
             return;
         }
-        table.groups.insert(group.to_owned(), HashMap::from([(member.channel.id(), member)]));
+        table.groups.insert(
+            group.to_owned(),
+            HashMap::from([(member.channel.id(), member)]),
+        );
     }
 
     /// Removes a channel from one group.
@@ -72,13 +82,25 @@ impl<C: Channel> Producers<C> {
 
     /// The members of a group; `None` if it has none.
     pub fn members(&self, group: &str) -> Option<Vec<Member<C>>> {
-        Some(self.table.read().groups.get(group)?.values().cloned().collect())
+        Some(
+            self.table
+                .read()
+                .groups
+                .get(group)?
+                .values()
+                .cloned()
+                .collect(),
+        )
     }
 
     /// Every group with its members.
     pub fn all(&self) -> Vec<(String, Vec<Member<C>>)> {
         let table = self.table.read();
-        table.groups.iter().map(|(name, members)| (name.clone(), members.values().cloned().collect())).collect()
+        table
+            .groups
+            .iter()
+            .map(|(name, members)| (name.clone(), members.values().cloned().collect()))
+            .collect()
     }
 }
 
@@ -90,9 +112,13 @@ impl<C: Channel> Table<C> {
             }
             !members.is_empty()
         });
-        let still_there = self.groups.values().any(|members| members.contains_key(&channel_id));
+        let still_there = self
+            .groups
+            .values()
+            .any(|members| members.contains_key(&channel_id));
         if !still_there {
-            self.by_client.retain(|_, channel| channel.id() != channel_id);
+            self.by_client
+                .retain(|_, channel| channel.id() != channel_id);
         }
     }
 }

@@ -12,7 +12,11 @@ impl Channel for TestChannel {
     }
 }
 
-pub(in crate::clients) fn member(client_id: &str, channel: u64, now: Instant) -> Member<TestChannel> {
+pub(in crate::clients) fn member(
+    client_id: &str,
+    channel: u64,
+    now: Instant,
+) -> Member<TestChannel> {
     Member {
         client_id: client_id.into(),
         channel: TestChannel(channel),
@@ -41,7 +45,11 @@ fn subscription(topic: &str, expression: &str, version: i64) -> SubscriptionData
 }
 
 fn ids(consumers: &Consumers<TestChannel>) -> Vec<String> {
-    consumers.client_ids("G").iter().map(ToString::to_string).collect()
+    consumers
+        .client_ids("G")
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }
 
 #[test]
@@ -52,13 +60,29 @@ fn only_new_members_and_topics_are_a_change() {
     assert!(consumers.register("G", member("a", 1, now), manner(), first.clone()));
     assert!(!consumers.register("G", member("a", 1, now), manner(), first.clone()));
     assert!(consumers.register("G", member("b", 2, now), manner(), first.clone()));
-    assert!(!consumers.register("G", member("b", 2, now), manner(), vec![subscription("T", "x", 2)]));
-    let Lookup::Group { subscription: Some(newer), .. } = consumers.lookup("G", "T") else { panic!() };
+    assert!(!consumers.register(
+        "G",
+        member("b", 2, now),
+        manner(),
+        vec![subscription("T", "x", 2)]
+    ));
+    let Lookup::Group {
+        subscription: Some(newer),
+        ..
+    } = consumers.lookup("G", "T")
+    else {
+        panic!()
+    };
     assert_eq!(newer.data.sub_version, 2);
     assert!(!newer.filter.takes_all());
     // An older version does not replace a newer one.
     assert!(!consumers.register("G", member("b", 2, now), manner(), first));
-    assert!(consumers.register("G", member("b", 2, now), manner(), vec![subscription("U", "*", 1)]));
+    assert!(consumers.register(
+        "G",
+        member("b", 2, now),
+        manner(),
+        vec![subscription("U", "*", 1)]
+    ));
     assert!(consumers.groups_of_topic("T").is_empty());
     assert_eq!(ids(&consumers), ["a", "b"]);
 }
@@ -108,6 +132,9 @@ fn silent_members_expire() {
     let now = Instant::now();
     consumers.register("G", member("a", 1, now), manner(), vec![]);
     let later = now + CLIENT_EXPIRES_AFTER + Duration::from_millis(1);
-    assert_eq!(consumers.expire(later), (vec![TestChannel(1)], vec!["G".to_owned()]));
+    assert_eq!(
+        consumers.expire(later),
+        (vec![TestChannel(1)], vec!["G".to_owned()])
+    );
     assert!(consumers.view("G").is_none());
 }
