@@ -1,6 +1,9 @@
 //! The broker that RocketMQ clients talk to, and its tools: mqbroker and mqctl.
 
 pub mod clients;
+pub mod config;
 pub mod ctl;
 pub mod filter;
 pub mod hold;
+pub mod stats;
+pub mod tables;

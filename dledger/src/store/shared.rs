@@ -1,0 +1,187 @@
+//! What the writer, the readers, the flusher and the preparer of one store share.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+use super::error::{ReadError, StoreError};
+use super::files::{FileList, Segment};
+use super::sidecar::Sidecar;
+use crate::entry::{Entry, EntryHeader, HEADER_SIZE};
+use crate::fs::Fs;
+use crate::index_unit::{IndexUnit, UNIT_SIZE};
+
+/// How far the log is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Synced {
+    /// The last entry that would survive a power failure; −1 if none.
+    pub end_index: i64,
+    /// Position after that entry.
+    pub end_pos: i64,
+}
+
+/// Files made ahead of the writer.
+#[derive(Debug, Default)]
+pub(crate) struct Spares {
+    pub(crate) data: Option<Arc<Segment>>,
+}
+
+/// Locks are taken in this order: `flush`, `spares`, `sidecar`. The writer's bounds are published by storing
+/// `end_pos` and `end_index` with release order after the bytes are in place.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) fs: Arc<dyn Fs>,
+    pub(crate) data: FileList,
+    pub(crate) index: FileList,
+    pub(crate) begin_index: AtomicI64,
+    pub(crate) end_index: AtomicI64,
+    pub(crate) end_term: AtomicI64,
+    pub(crate) first_pos: AtomicI64,
+    pub(crate) end_pos: AtomicI64,
+    /// What is synced; held for the whole of a sync, and by everything that cuts.
+    pub(crate) flush: Mutex<Synced>,
+    pub(crate) spares: Mutex<Spares>,
+    pub(crate) sidecar: Mutex<Sidecar>,
+    poisoned: OnceLock<String>,
+}
+
+/// The bounds of a log as they are when it is opened.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    pub(crate) begin_index: i64,
+    pub(crate) end_index: i64,
+    pub(crate) end_term: i64,
+    pub(crate) first_pos: i64,
+    pub(crate) end_pos: i64,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        fs: Arc<dyn Fs>,
+        data: FileList,
+        index: FileList,
+        bounds: Bounds,
+        sidecar: Sidecar,
+    ) -> Self {
+        Shared {
+            fs,
+            data,
+            index,
+            begin_index: AtomicI64::new(bounds.begin_index),
+            end_index: AtomicI64::new(bounds.end_index),
+            end_term: AtomicI64::new(bounds.end_term),
+            first_pos: AtomicI64::new(bounds.first_pos),
+            end_pos: AtomicI64::new(bounds.end_pos),
+            flush: Mutex::new(Synced {
+                end_index: bounds.end_index,
+                end_pos: bounds.end_pos,
+            }),
+            spares: Mutex::new(Spares::default()),
+            sidecar: Mutex::new(sidecar),
+            poisoned: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn end_index(&self) -> i64 {
+        self.end_index.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn end_pos(&self) -> i64 {
+        self.end_pos.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn first_pos(&self) -> i64 {
+        self.first_pos.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn begin_index(&self) -> i64 {
+        self.begin_index.load(Ordering::Acquire)
+    }
+
+    /// Marks the store as no longer to be trusted with writes; the first reason stays.
+    pub(crate) fn poison(&self, reason: String) -> StoreError {
+        let reason = self.poisoned.get_or_init(|| {
+            tracing::error!("the log accepts nothing more: {reason}");
+            reason
+        });
+        StoreError::Poisoned(reason.clone())
+    }
+
+    pub(crate) fn poisoned(&self) -> Option<&str> {
+        self.poisoned.get().map(String::as_str)
+    }
+
+    pub(crate) fn check_poisoned(&self) -> Result<(), StoreError> {
+        match self.poisoned.get() {
+            None => Ok(()),
+            Some(reason) => Err(StoreError::Poisoned(reason.clone())),
+        }
+    }
+
+    /// The unit of an entry of the log.
+    pub(crate) fn unit(&self, index: i64) -> Option<IndexUnit> {
+        if index < self.begin_index() || index > self.end_index() || index < 0 {
+            return None;
+        }
+        let pos = index * UNIT_SIZE as i64;
+        let unit = self.index.with(pos, |segment| {
+            let mut buf = [0; UNIT_SIZE];
+            segment.map.read_at(segment.offset(pos), &mut buf);
+            IndexUnit::decode(&buf)
+        })?;
+        unit.is_for(index).then_some(unit)
+    }
+
+    /// The header at a position of the log, as it lies there.
+    pub(crate) fn header(&self, pos: i64) -> Option<EntryHeader> {
+        self.data.with(pos, |segment| {
+            let mut buf = [0; HEADER_SIZE];
+            if segment.end() - pos < HEADER_SIZE as i64 {
+                return None;
+            }
+            segment.map.read_at(segment.offset(pos), &mut buf);
+            EntryHeader::decode(&buf)
+        })?
+    }
+
+    /// A whole entry; its body is a slice of the mapping.
+    pub(crate) fn entry(&self, index: i64) -> Result<Entry, ReadError> {
+        let (begin, end) = (self.begin_index(), self.end_index());
+        if index < begin || index < 0 {
+            return Err(ReadError::BelowBegin {
+                wanted: index,
+                begin,
+            });
+        }
+        if index > end {
+            return Err(ReadError::BeyondEnd { wanted: index, end });
+        }
+        let damaged = |what: &str| ReadError::Damaged {
+            pos: -1,
+            reason: format!("{what} of entry {index}"),
+        };
+        let unit = self.unit(index).ok_or_else(|| damaged("no index unit"))?;
+        let header = self
+            .header(unit.pos)
+            .ok_or_else(|| damaged("no data file"))?;
+        if IndexUnit::of(&header) != unit
+            || i64::from(header.body_size) + HEADER_SIZE as i64 != i64::from(unit.size)
+        {
+            return Err(ReadError::Damaged {
+                pos: unit.pos,
+                reason: format!("the header there is not the one of entry {index}"),
+            });
+        }
+        let body = self
+            .data
+            .with(unit.pos, |segment| {
+                let offset = segment.offset(unit.pos) + HEADER_SIZE as u64;
+                let len = header.body_size as usize;
+                (offset + len as u64 <= segment.size as u64).then(|| segment.map.slice(offset, len))
+            })
+            .flatten()
+            .ok_or_else(|| damaged("body outside its file"))?;
+        Ok(Entry::from_parts(header, body))
+    }
+}
