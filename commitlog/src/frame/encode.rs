@@ -4,10 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use bytes::BufMut;
 
-use super::{
-    EncodeError, FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, MAGIC_V1, MAGIC_V2, MAX_PROPERTIES,
-    MAX_TOPIC_V1, MIN_FRAME, PropertySource, body_crc,
-};
+use remoting::message::{MAGIC_V1, MAGIC_V2, body_crc, sys_flag};
+
+use super::{EncodeError, MAX_PROPERTIES, MAX_TOPIC_V1, MIN_FRAME, PropertySource};
 
 /// A message as the broker accepted it. Everything is borrowed; nothing is copied before it is encoded.
 #[derive(Debug, Clone)]
@@ -87,14 +86,14 @@ impl<'m, 'a> Encoded<'m, 'a> {
         if properties_len > MAX_PROPERTIES {
             return Err(EncodeError::PropertiesTooLong(properties_len));
         }
-        let mut sys_flag = message.sys_flag & !(FLAG_BORN_HOST_V6 | FLAG_STORE_HOST_V6);
+        let mut flags = message.sys_flag & !(sys_flag::BORN_HOST_V6 | sys_flag::STORE_HOST_V6);
         let mut frame_len = MIN_FRAME + body.len() + topic_len + properties_len;
         if message.born_host.is_ipv6() {
-            sys_flag |= FLAG_BORN_HOST_V6;
+            flags |= sys_flag::BORN_HOST_V6;
             frame_len += 12;
         }
         if message.store_host.is_ipv6() {
-            sys_flag |= FLAG_STORE_HOST_V6;
+            flags |= sys_flag::STORE_HOST_V6;
             frame_len += 12;
         }
         if topic_len > MAX_TOPIC_V1 {
@@ -112,9 +111,7 @@ impl<'m, 'a> Encoded<'m, 'a> {
             flag,
             body,
             properties,
-            body_crc,
-            sys_flag,
-            properties_len,
+            body_crc, sys_flag: flags, properties_len,
             frame_len,
         })
     }

@@ -16,15 +16,14 @@ mod encode;
 mod properties;
 mod view;
 
+use remoting::message::sys_flag;
+
 pub use encode::{Encoded, MessageToStore};
 pub use properties::PropertySource;
 pub use view::{FrameView, frame_size};
 pub(crate) use view::{read_i32, read_i64};
 
-/// Magic of a frame with a one-byte topic length.
-pub const MAGIC_V1: i32 = 0xDAA3_20A7_u32 as i32;
-/// Magic of a frame with a two-byte topic length (written by 5.x for topics over 127 bytes only).
-pub const MAGIC_V2: i32 = 0xDAA3_20AB_u32 as i32;
+pub use remoting::message::{MAGIC_V1, MAGIC_V2, body_crc};
 
 /// Where the queue offset (i64) lies in a frame.
 pub const QUEUE_OFFSET_AT: usize = 20;
@@ -38,34 +37,12 @@ pub const MAX_PROPERTIES: usize = i16::MAX as usize;
 /// A topic of a V1 frame may take this many bytes.
 pub const MAX_TOPIC_V1: usize = i8::MAX as usize;
 
-/// System flag: the born host is an IPv6 address.
-pub const FLAG_BORN_HOST_V6: i32 = 0x10;
-/// System flag: the store host is an IPv6 address.
-pub const FLAG_STORE_HOST_V6: i32 = 0x20;
-/// Transaction type bits of the system flags.
-pub const TRANSACTION_MASK: i32 = 0xC;
-/// Transaction type: prepared (half) message.
-pub const TRANSACTION_PREPARED: i32 = 0x4;
-/// Transaction type: committed message.
-pub const TRANSACTION_COMMIT: i32 = 0x8;
-/// Transaction type: rolled back message.
-pub const TRANSACTION_ROLLBACK: i32 = 0xC;
-
-/// CRC of a stored body: CRC-32 (zlib polynomial) without its sign bit; 0 for an empty body.
-pub fn body_crc(body: &[u8]) -> i32 {
-    if body.is_empty() {
-        0
-    } else {
-        (crc32fast::hash(body) & 0x7FFF_FFFF) as i32
-    }
-}
-
 /// Whether a message with these system flags takes a queue offset of its own (prepared and rollback
 /// messages are stored with queue offset 0 and advance nothing).
-pub fn takes_queue_offset(sys_flag: i32) -> bool {
+pub fn takes_queue_offset(flags: i32) -> bool {
     !matches!(
-        sys_flag & TRANSACTION_MASK,
-        TRANSACTION_PREPARED | TRANSACTION_ROLLBACK
+        sys_flag::transaction_type(flags),
+        sys_flag::TRANSACTION_PREPARED | sys_flag::TRANSACTION_ROLLBACK
     )
 }
 

@@ -1,12 +1,8 @@
 //! The property string of a message that is about to be stored, assembled without copying.
 
 use bytes::BufMut;
+use remoting::message::properties::{NAME_SEPARATOR, PAIR_SEPARATOR};
 use smallvec::SmallVec;
-
-/// Separates a name from its value.
-const NAME_VALUE: u8 = 1;
-/// Separates properties from each other.
-const PROPERTY: u8 = 2;
 
 /// The properties of a message to store: pieces of a received property string plus added pairs.
 ///
@@ -86,7 +82,7 @@ impl<'a> PropertySource<'a> {
         let mut open = false; // whether a separator is due before the next piece
         for piece in &self.pieces {
             len += usize::from(open) + piece.len();
-            open = piece.last() != Some(&PROPERTY);
+            open = piece.last() != Some(&PAIR_SEPARATOR);
         }
         for (name, value) in &self.added {
             len += usize::from(open) + name.len() + 1 + value.len();
@@ -100,17 +96,17 @@ impl<'a> PropertySource<'a> {
         let mut open = false;
         for piece in &self.pieces {
             if open {
-                out.put_u8(PROPERTY);
+                out.put_u8(PAIR_SEPARATOR);
             }
             out.put_slice(piece);
-            open = piece.last() != Some(&PROPERTY);
+            open = piece.last() != Some(&PAIR_SEPARATOR);
         }
         for (name, value) in &self.added {
             if open {
-                out.put_u8(PROPERTY);
+                out.put_u8(PAIR_SEPARATOR);
             }
             out.put_slice(name.as_bytes());
-            out.put_u8(NAME_VALUE);
+            out.put_u8(NAME_SEPARATOR);
             out.put_slice(value.as_bytes());
             open = true;
         }
@@ -121,25 +117,11 @@ impl<'a> PropertySource<'a> {
 fn find(properties: &[u8], name: &str) -> Option<(usize, usize)> {
     let name = name.as_bytes();
     let mut start = 0;
-    for piece in properties.split(|&b| b == PROPERTY) {
-        if piece.len() > name.len() && piece[name.len()] == NAME_VALUE && piece.starts_with(name) {
+    for piece in properties.split(|&b| b == PAIR_SEPARATOR) {
+        if piece.len() > name.len() && piece[name.len()] == NAME_SEPARATOR && piece.starts_with(name) {
             return Some((start, start + piece.len()));
         }
         start += piece.len() + 1;
     }
     None
-}
-
-/// The value of a property in a stored property string: the last one of that name, as Java's parser takes it.
-pub(super) fn last_value<'a>(properties: &'a [u8], name: &str) -> Option<&'a [u8]> {
-    let name = name.as_bytes();
-    properties
-        .split(|&b| b == PROPERTY)
-        .filter(|piece| {
-            piece.len() > name.len() + 1
-                && piece[name.len()] == NAME_VALUE
-                && piece.starts_with(name)
-        })
-        .last()
-        .map(|piece| &piece[name.len() + 1..])
 }

@@ -2,10 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::{
-    FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6, FrameError, MAGIC_V1, MAGIC_V2, MIN_FRAME,
-    PHYSICAL_OFFSET_AT, QUEUE_OFFSET_AT, TRANSACTION_MASK, body_crc, properties,
-};
+use remoting::message::{MAGIC_V1, MAGIC_V2, body_crc, properties, sys_flag};
+
+use super::{FrameError, MIN_FRAME, PHYSICAL_OFFSET_AT, QUEUE_OFFSET_AT};
 
 /// The total size that a frame at the start of `bytes` names, if its magic is a message's and the size is
 /// possible. Looks at eight bytes only.
@@ -41,15 +40,15 @@ impl<'a> FrameView<'a> {
         if magic != MAGIC_V1 && magic != MAGIC_V2 {
             return Err(FrameError::Magic(magic));
         }
-        let sys_flag = read_i32(bytes, 36).ok_or(short(MIN_FRAME))?;
-        let store_timestamp_at = if sys_flag & FLAG_BORN_HOST_V6 == 0 {
+        let flags = read_i32(bytes, 36).ok_or(short(MIN_FRAME))?;
+        let store_timestamp_at = if flags & sys_flag::BORN_HOST_V6 == 0 {
             56
         } else {
             68
         };
         let store_host_at = store_timestamp_at + 8;
         let body_len_at = store_host_at
-            + if sys_flag & FLAG_STORE_HOST_V6 == 0 {
+            + if flags & sys_flag::STORE_HOST_V6 == 0 {
                 8
             } else {
                 20
@@ -163,7 +162,7 @@ impl<'a> FrameView<'a> {
 
     /// Transaction type bits of the system flags.
     pub fn transaction_type(&self) -> i32 {
-        self.sys_flag() & TRANSACTION_MASK
+        sys_flag::transaction_type(self.sys_flag())
     }
 
     /// When the client made the message, ms.
@@ -173,7 +172,7 @@ impl<'a> FrameView<'a> {
 
     /// Address of the client.
     pub fn born_host(&self) -> SocketAddr {
-        self.host_at(48, self.sys_flag() & FLAG_BORN_HOST_V6 != 0)
+        self.host_at(48, self.sys_flag() & sys_flag::BORN_HOST_V6 != 0)
     }
 
     /// When the message was stored, ms.
@@ -185,7 +184,7 @@ impl<'a> FrameView<'a> {
     pub fn store_host(&self) -> SocketAddr {
         self.host_at(
             self.store_host_at,
-            self.sys_flag() & FLAG_STORE_HOST_V6 != 0,
+            self.sys_flag() & sys_flag::STORE_HOST_V6 != 0,
         )
     }
 
@@ -216,8 +215,7 @@ impl<'a> FrameView<'a> {
 
     /// Value of a property; the last one if the name is there twice, none if it is empty or not UTF-8.
     pub fn property(&self, name: &str) -> Option<&'a str> {
-        properties::last_value(self.properties, name)
-            .and_then(|value| std::str::from_utf8(value).ok())
+        properties::get(self.properties, name)
     }
 
     fn i32_at(&self, at: usize) -> i32 {

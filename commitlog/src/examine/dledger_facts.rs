@@ -1,0 +1,186 @@
+//! What lies in a DLedger member's folder, read raw: where the log begins and ends. Nothing is written, so it can
+//! look at a store that another broker is going to open.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use dledger::fs::{Fs, MapMode};
+
+use super::derived_facts::list;
+use crate::frame::{FrameView, read_i32, read_i64};
+use crate::legacy::{LegacyFile, Listing};
+
+/// Bytes of an entry header; the body, one frame, follows.
+pub const ENTRY_HEADER: usize = 48;
+/// Magic of an entry.
+pub const ENTRY_MAGIC: i32 = 1;
+/// First int of the blank that fills the end of a data file.
+pub const ENTRY_BLANK: i32 = -1;
+
+/// A DLedger folder.
+#[derive(Debug, Clone)]
+pub struct DledgerFacts {
+    /// Id of the member, from the folder's name.
+    pub self_id: String,
+    /// Where its data files lie.
+    pub data_dir: PathBuf,
+    /// Its data files.
+    pub data: Listing,
+    /// Its index files' number.
+    pub index_files: usize,
+    /// First and last entry; none if there is no entry.
+    pub entries: Option<Entries>,
+    /// Committed index in its checkpoint, −1 if none.
+    pub committed_index: i64,
+    /// Term in its vote file, none if there is no such file.
+    pub term: Option<i64>,
+    /// Whether the first file's beginning is neither an entry nor never written.
+    pub damaged_start: bool,
+}
+
+/// The entries of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entries {
+    /// Start of the first data file.
+    pub first_file: i64,
+    /// Index of the first entry found.
+    pub begin_index: i64,
+    /// Index of the last entry.
+    pub end_index: i64,
+    /// Term of the last entry.
+    pub end_term: i64,
+    /// End of the last entry.
+    pub end: i64,
+    /// Store time of the message in the last entry, ms; 0 if it holds none.
+    pub last_store_timestamp: i64,
+}
+
+/// An entry header, as far as recovery looks at it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EntryHeader {
+    /// Whole size, header included.
+    pub size: usize,
+    /// Index.
+    pub index: i64,
+    /// Term.
+    pub term: i64,
+}
+
+/// The header of the entry at the start of `bytes`, which lies at `position`; none if there is no whole, sound entry.
+pub fn entry_header(bytes: &[u8], position: i64) -> Option<EntryHeader> {
+    let size = usize::try_from(read_i32(bytes, 4)?).ok()?;
+    let body = usize::try_from(read_i32(bytes, 44)?).ok()?;
+    let sound = read_i32(bytes, 0)? == ENTRY_MAGIC
+        && size > ENTRY_HEADER
+        && size == ENTRY_HEADER + body
+        && size <= bytes.len()
+        && read_i64(bytes, 24)? == position;
+    let header = EntryHeader { size, index: read_i64(bytes, 8)?, term: read_i64(bytes, 16)? };
+    sound.then_some(header)
+}
+
+impl DledgerFacts {
+    /// Reads the folder of member `self_id` at `base`.
+    pub fn read(
+        fs: &dyn Fs,
+        self_id: &str,
+        base: &Path,
+        data_dir: PathBuf,
+        file_size: Option<u64>,
+    ) -> io::Result<DledgerFacts> {
+        let data = crate::legacy::list(fs, std::iter::once(data_dir.as_path()), file_size)?;
+        let index = list(fs, &base.join("index"))?;
+        let (entries, damaged_start) = find_entries(fs, &data)?;
+        let committed_index =
+            properties(fs, &base.join("checkpoint"))?.and_then(|p| number(&p, "committedIndex"));
+        Ok(DledgerFacts {
+            self_id: self_id.to_string(),
+            data_dir,
+            index_files: index.iter().filter(|e| !e.is_dir && e.len > 0).count(),
+            entries,
+            committed_index: committed_index.unwrap_or(-1),
+            term: properties(fs, &base.join("currterm"))?.and_then(|p| number(&p, "currTerm")),
+            damaged_start,
+            data,
+        })
+    }
+
+    /// Whether the log holds no entry.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_none() && !self.damaged_start
+    }
+}
+
+/// Finds the last file that begins with an entry and walks it to the end of the log.
+fn find_entries(fs: &dyn Fs, data: &Listing) -> io::Result<(Option<Entries>, bool)> {
+    let Some(first) = data.files.first() else { return Ok((None, false)) };
+    let mut begin_index = None;
+    for file in &data.files {
+        let (header, _) = first_entry(fs, file)?;
+        if header.is_some() {
+            begin_index = header.map(|h| h.index);
+            break;
+        }
+    }
+    let (_, first_written) = first_entry(fs, first)?;
+    let Some(begin_index) = begin_index else { return Ok((None, first_written)) };
+    for file in data.files.iter().rev() {
+        let bytes = map_all(fs, file)?;
+        if let Some((last, end)) = walk(&bytes, file.start) {
+            let body = (end - file.start) as usize - last.size + ENTRY_HEADER;
+            let frame = FrameView::parse(&bytes[body..]).ok();
+            let entries = Entries {
+                last_store_timestamp: frame.map_or(0, |f| f.store_timestamp()),
+                first_file: first.start,
+                begin_index,
+                end_index: last.index,
+                end_term: last.term,
+                end,
+            };
+            return Ok((Some(entries), false));
+        }
+    }
+    Ok((None, first_written))
+}
+
+/// The first entry of a file, and whether anything is written there at all.
+fn first_entry(fs: &dyn Fs, file: &LegacyFile) -> io::Result<(Option<EntryHeader>, bool)> {
+    let bytes = map_all(fs, file)?;
+    let written = bytes.iter().take(ENTRY_HEADER).any(|&b| b != 0);
+    Ok((entry_header(&bytes, file.start), written))
+}
+
+fn map_all(fs: &dyn Fs, file: &LegacyFile) -> io::Result<Bytes> {
+    let map = fs.map(&file.path, MapMode::ReadOnly)?;
+    Ok(map.slice(0, map.len() as usize))
+}
+
+/// Walks a file's entries: the last one and where it ends; none if the file does not begin with an entry.
+fn walk(bytes: &[u8], start: i64) -> Option<(EntryHeader, i64)> {
+    let mut last: Option<EntryHeader> = None;
+    let mut at = 0;
+    while let Some(header) = entry_header(&bytes[at..], start + at as i64) {
+        if last.is_some_and(|l| header.index != l.index + 1 || header.term < l.term) {
+            break;
+        }
+        at += header.size;
+        last = Some(header);
+    }
+    last.map(|header| (header, start + at as i64))
+}
+
+/// The text of a small properties file.
+fn properties(fs: &dyn Fs, path: &Path) -> io::Result<Option<String>> {
+    match fs.read(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        bytes => Ok(Some(String::from_utf8_lossy(&bytes?).into_owned())),
+    }
+}
+
+fn number(properties: &str, key: &str) -> Option<i64> {
+    properties.lines().find_map(|line| {
+        let (name, value) = line.split_once(['=', ':'])?;
+        (name.trim() == key).then(|| value.trim().parse().ok()).flatten()
+    })
+}

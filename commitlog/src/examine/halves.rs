@@ -1,0 +1,333 @@
+//! What the two halves are and how they fit: the plan, and the findings that come with it.
+
+use std::io;
+
+use dledger::fs::{Fs, OpenMode};
+
+use super::derived_facts::list;
+use super::finding::{Code, Findings, Severity};
+use super::{DledgerFacts, ExamineConfig, Examination};
+use crate::blank;
+use crate::legacy::{self, LegacyFile, Listing, MARK_FILE, OnProgress, Recovered, Stop};
+use crate::upgrade::{self, Plan};
+
+/// Reads all DLedger folders. The own one comes first: that of the configured id, or the only one there is.
+pub(super) fn members(
+    fs: &dyn Fs,
+    config: &ExamineConfig,
+    legacy: &Listing,
+) -> io::Result<(Vec<DledgerFacts>, bool)> {
+    let layout = &config.layout;
+    let mut ids: Vec<String> = list(fs, layout.root())?
+        .into_iter()
+        .filter(|e| e.is_dir)
+        .filter_map(|e| e.name.strip_prefix("dledger-").map(str::to_string))
+        .collect();
+    let own = match &config.self_id {
+        Some(id) => Some(id.clone()),
+        None if ids.len() == 1 => ids.first().cloned(),
+        None => None,
+    };
+    if let Some(own) = &own {
+        ids.retain(|id| id != own);
+        if fs.exists(&layout.dledger(own)) || fs.exists(&layout.dledger_data(own)) {
+            ids.insert(0, own.clone());
+        }
+    }
+    let file_size = config.file_size.or((!legacy.is_empty()).then_some(legacy.file_size));
+    let own_first = own.is_some() && ids.first() == own.as_ref();
+    let mut members = Vec::with_capacity(ids.len());
+    for (i, id) in ids.iter().enumerate() {
+        let base = layout.dledger(id);
+        // A moved data directory belongs to the own member; others are looked for at the usual place.
+        let data = if i == 0 && own_first { layout.dledger_data(id) } else { base.join("data") };
+        members.push(DledgerFacts::read(fs, id, &base, data, file_size)?);
+    }
+    Ok((members, own_first))
+}
+
+/// Decides what the store is and what opening it would do.
+pub(super) fn decide(
+    fs: &dyn Fs,
+    config: &ExamineConfig,
+    exam: &mut Examination,
+    findings: &mut Findings,
+    progress: OnProgress<'_>,
+) -> io::Result<()> {
+    let own = exam.own().cloned();
+    other_members(config, exam, findings);
+    if exam.aborted {
+        findings.push(
+            Severity::Info,
+            Code::Aborted,
+            "the last broker on this store did not stop in order (the file abort is there)",
+            "",
+        );
+    }
+    if own.as_ref().is_some_and(|m| m.damaged_start) {
+        findings.push(
+            Severity::Refusal,
+            Code::DamagedStart,
+            format!("the first DLedger data file in {} does not begin with an entry", dir(&own)),
+            "restore the file from a backup or from another member of the group",
+        );
+    }
+    let entries = own.as_ref().and_then(|m| m.entries);
+    if let Some((end, next)) = exam.legacy.first_gap() {
+        gap(findings, end, next);
+        return Ok(());
+    }
+    match (exam.legacy.files.is_empty(), entries) {
+        (true, None) => {
+            exam.plan = if own.is_some() { Plan::Dledger } else { Plan::New };
+            legacy_missing(config, exam, findings);
+        }
+        (true, Some(_)) => {
+            exam.plan = Plan::Dledger;
+            legacy_missing(config, exam, findings);
+        }
+        (false, Some(entries)) => mixed(fs, exam, entries.first_file, findings)?,
+        (false, None) => plain(fs, config, exam, own.as_ref(), findings, progress)?,
+    }
+    Ok(())
+}
+
+fn dir(member: &Option<DledgerFacts>) -> String {
+    member.as_ref().map(|m| m.data_dir.display().to_string()).unwrap_or_default()
+}
+
+fn gap(findings: &mut Findings, end: i64, next: i64) {
+    let text = if next > end {
+        format!("commitlog files are missing between {end} and {next}")
+    } else {
+        format!("two commitlog files overlap: one ends at {end}, the next begins at {next}")
+    };
+    findings.push(
+        Severity::Refusal,
+        Code::LegacyGap,
+        text,
+        "mount or restore the directory that holds them; with several commitlog paths name them all",
+    );
+}
+
+/// Folders of other members with data: the id was changed.
+fn other_members(config: &ExamineConfig, exam: &Examination, findings: &mut Findings) {
+    let others = exam.members.iter().skip(usize::from(exam.own_member)).filter(|m| !m.is_empty());
+    let others: Vec<&DledgerFacts> = others.collect();
+    match &config.self_id {
+        Some(own) => {
+            for other in others {
+                let id = &other.self_id;
+                findings.push(
+                    Severity::Refusal,
+                    Code::OtherMember,
+                    format!("the store holds the log of member {id}, but dLegerSelfId is {own}"),
+                    format!("set dLegerSelfId={id}, or move the folder dledger-{id} away if it is not wanted"),
+                );
+            }
+        }
+        None if !others.is_empty() => {
+            let ids: Vec<&str> = others.iter().map(|m| m.self_id.as_str()).collect();
+            findings.push(
+                Severity::Warning,
+                Code::OtherMember,
+                format!("the store holds the logs of several members: {}", ids.join(", ")),
+                "name the one to look at; a broker needs dLegerSelfId to be one of them, and refuses the others",
+            );
+        }
+        None => {}
+    }
+}
+
+/// A legacy half that was there when we last ran, and was not retired by us, is gone.
+fn legacy_missing(config: &ExamineConfig, exam: &Examination, findings: &mut Findings) {
+    let Some(mark) = exam.mark.filter(|mark| !mark.retired) else { return };
+    let may_be_expired = match (config.now_ms, config.reserved_ms) {
+        (Some(now), Some(reserved)) => now.saturating_sub(mark.last_store_timestamp) > reserved,
+        _ => false,
+    };
+    let severity = if may_be_expired { Severity::Warning } else { Severity::NeedsAcceptance };
+    findings.push(
+        severity,
+        Code::LegacyMissing,
+        format!(
+            "the legacy commitlog below {} was there when LedgerMQ last ran, and is gone now",
+            mark.divide
+        ),
+        "mount or restore its directory; accept this finding only if a Java broker has expired it in between",
+    );
+}
+
+/// An upgraded store: the legacy half must end where the DLedger log begins, and be closed.
+fn mixed(
+    fs: &dyn Fs,
+    exam: &mut Examination,
+    divide: i64,
+    findings: &mut Findings,
+) -> io::Result<()> {
+    exam.plan = Plan::Mixed { divide };
+    let Some(last) = exam.legacy.files.last() else { return Ok(()) };
+    let end = last.start + exam.file_size as i64;
+    if end > divide {
+        two_histories(findings, format!("the legacy commitlog reaches {end}, the DLedger log begins at {divide}"));
+        return Ok(());
+    }
+    if end < divide {
+        gap(findings, end, divide);
+        return Ok(());
+    }
+    if !mark_holds(fs, exam, last)? && legacy::closed_end(fs, last)?.is_none() {
+        two_histories(
+            findings,
+            format!("the last legacy file {} is not closed by a blank record any more", last.path.display()),
+        );
+    }
+    Ok(())
+}
+
+fn two_histories(findings: &mut Findings, what: String) {
+    findings.push(
+        Severity::Refusal,
+        Code::TwoHistories,
+        format!("a plain broker wrote to this store after its upgrade: {what}"),
+        "the two histories cannot be joined: restore the store, or keep one half and move the other away \
+         (commitlog/ or the dledger folder), losing its messages",
+    );
+}
+
+/// Whether our note about the end of the legacy half agrees with the bytes.
+fn mark_holds(fs: &dyn Fs, exam: &Examination, last: &LegacyFile) -> io::Result<bool> {
+    let Some(mark) = exam.mark else { return Ok(false) };
+    let file_end = last.start + exam.file_size as i64;
+    if mark.divide != file_end || mark.end < last.start || mark.end > file_end {
+        return Ok(false);
+    }
+    let rest = (file_end - mark.end) as u64;
+    let Some(expected) = blank::encode(rest) else { return Ok(true) };
+    let mut found = [0; blank::BLANK_LEN];
+    let read = fs.open(&last.path, OpenMode::Read)?.read_at(&mut found, (mark.end - last.start) as u64)?;
+    Ok(read == found.len() && found == expected)
+}
+
+/// A plain store, or one whose upgrade wrote no entry yet: recover the legacy log, plan the upgrade.
+fn plain(
+    fs: &dyn Fs,
+    config: &ExamineConfig,
+    exam: &mut Examination,
+    own: Option<&DledgerFacts>,
+    findings: &mut Findings,
+    progress: OnProgress<'_>,
+) -> io::Result<()> {
+    let files = &exam.legacy.files;
+    let start = if exam.aborted {
+        let limit = exam.derived.checkpoint.min_timestamp();
+        let start = legacy::abnormal_start(fs, files, limit)?;
+        if start == 0 && files.len() > 3 {
+            let gib = (files.len() as u64 * exam.file_size) >> 30;
+            findings.push(
+                Severity::Info,
+                Code::FullScan,
+                format!("nothing tells how much of the commitlog is sound: all of it is checked ({gib} GiB)"),
+                "",
+            );
+        }
+        start
+    } else {
+        legacy::normal_start(files)
+    };
+    let recovered = legacy::recover(fs, files, exam.file_size, start, progress)?;
+    exam.recovered = Some(recovered);
+    damage(fs, exam, recovered, findings)?;
+    let layout = &config.layout;
+    let (data, data_dir) = match own {
+        Some(member) => (member.data.clone(), member.data_dir.clone()),
+        None => {
+            let id = config.self_id.as_deref().unwrap_or("n0");
+            (Listing::default(), layout.dledger_data(id))
+        }
+    };
+    let mark = layout.sidecar(MARK_FILE);
+    if let Some(upgrade) = upgrade::plan(&exam.legacy, recovered, &data, &data_dir, &mark) {
+        let stale = data.files.iter().find(|f| f.start != upgrade.divide);
+        if let Some(stale) = stale {
+            findings.push(
+                Severity::Info,
+                Code::StaleDivide,
+                format!(
+                    "the DLedger log is empty and begins at {}, but the commitlog now ends in the file before {}: the \
+                     divide is set anew",
+                    stale.start, upgrade.divide
+                ),
+                "",
+            );
+        }
+        exam.plan = Plan::Upgrade(upgrade);
+    }
+    Ok(())
+}
+
+/// What is to be said about the place where the legacy log ends.
+fn damage(
+    fs: &dyn Fs,
+    exam: &Examination,
+    recovered: Recovered,
+    findings: &mut Findings,
+) -> io::Result<()> {
+    let Stop::Damage(error) = recovered.stop else { return Ok(()) };
+    let end = recovered.end;
+    let behind = legacy::intact_behind(fs, &exam.legacy.files, exam.file_size, end)?;
+    let file_end = end - end.rem_euclid(exam.file_size.max(1) as i64) + exam.file_size as i64;
+    let known = exam.derived.furthest().is_some_and(|furthest| furthest > end);
+    match behind {
+        // Behind the damage the log goes on: in a later file, or as the queues say after an orderly stop.
+        Some(next) if next >= file_end || (known && !exam.aborted) => findings.push(
+            Severity::NeedsAcceptance,
+            Code::DamagedInside,
+            format!(
+                "the commitlog is damaged at {end} ({error}), and whole messages follow from {next} on; cutting here \
+                 would lose them"
+            ),
+            "restore the file from a backup; accept this finding to cut the log at the damage",
+        ),
+        _ => findings.push(
+            Severity::Warning,
+            Code::DamagedTail,
+            format!("the commitlog ends at {end}, what follows is not a whole message ({error}) and is left out"),
+            "",
+        ),
+    }
+    Ok(())
+}
+
+/// Compares the end of the log with what queues, index and checkpoint name.
+pub(super) fn compare_with_derived(exam: &Examination, findings: &mut Findings) {
+    let checkpoint = &exam.derived.checkpoint;
+    let stamped = checkpoint.physic_msg_timestamp().max(checkpoint.logics_msg_timestamp());
+    let no_file = exam.legacy.files.is_empty() && exam.own().is_none_or(|m| m.data.files.is_empty());
+    let begin = exam.log_begin().unwrap_or(0);
+    let end = exam.log_end().unwrap_or(0);
+    let named = exam.derived.furthest();
+    let what = match (&exam.derived.furthest_queue, named) {
+        (Some(queue), Some(named)) if queue.end == named => {
+            format!("queue {} of {} names a message that ends at {named}", queue.queue_id, queue.topic)
+        }
+        (_, Some(named)) => format!("the key index names a message at {}", named - 1),
+        _ => format!("the checkpoint names messages stored until {stamped} ms"),
+    };
+    let mend = "mount or restore the commitlog (and the DLedger folder); if the log is really to be given up, move \
+                consumequeue/, index/ and checkpoint away too";
+    let has_entries = exam.own().is_some_and(|m| m.entries.is_some());
+    let empty = !has_entries && end == begin;
+    if (empty && named.is_some_and(|named| named > end)) || (no_file && stamped > 0) {
+        let state = if no_file { "missing" } else { "empty" };
+        findings.push(Severity::Refusal, Code::LogMissing, format!("the log is {state}, but {what}"), mend);
+    } else if let Some(named) = named.filter(|&named| named > end) {
+        if named - end > exam.file_size as i64 {
+            let text = format!("the log ends at {end}, {} bytes too early: {what}", named - end);
+            findings.push(Severity::Refusal, Code::LogTooShort, text, mend);
+        } else {
+            let text = format!("the log ends at {end}, but {what}; the queues will be cut there");
+            findings.push(Severity::Info, Code::QueuesAhead, text, "");
+        }
+    }
+}
