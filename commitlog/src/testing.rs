@@ -52,7 +52,13 @@ impl PlainStore {
         let fs = Arc::new(MemFs::new());
         let layout = StoreLayout::new(ROOT);
         fs.create_dir_all(&layout.root().join("commitlog")).unwrap();
-        PlainStore { fs, file_size, layout, end: start, frames: Vec::new() }
+        PlainStore {
+            fs,
+            file_size,
+            layout,
+            end: start,
+            frames: Vec::new(),
+        }
     }
 
     pub fn file(&self, start: i64) -> PathBuf {
@@ -71,7 +77,10 @@ impl PlainStore {
         if !self.fs.exists(&self.file(start)) {
             self.create(start);
         }
-        let file = self.fs.open(&self.file(start), OpenMode::ReadWrite).unwrap();
+        let file = self
+            .fs
+            .open(&self.file(start), OpenMode::ReadWrite)
+            .unwrap();
         file.write_all_at(bytes, (position - start) as u64).unwrap();
         file.sync().unwrap();
     }
@@ -117,7 +126,12 @@ impl PlainStore {
         let m = message("T", &body);
         let encoded = m.prepare().unwrap();
         let mut out = vec![0; encoded.encoded_len()];
-        encoded.encode_into(&mut out, number as i64, at, 1_000_000 + number as i64 * 1000);
+        encoded.encode_into(
+            &mut out,
+            number as i64,
+            at,
+            1_000_000 + number as i64 * 1000,
+        );
         out
     }
 
@@ -156,8 +170,16 @@ impl PlainStore {
 
 /// All files of a store with their contents, but for the vote file.
 pub fn contents(fs: &MemFs) -> Vec<(PathBuf, Vec<u8>)> {
-    let mut all: Vec<_> = fs.files().into_iter().map(|path| (path.clone(), fs.read(&path).unwrap())).collect();
-    all.retain(|(path, _)| !path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("currterm")));
+    let mut all: Vec<_> = fs
+        .files()
+        .into_iter()
+        .map(|path| (path.clone(), fs.read(&path).unwrap()))
+        .collect();
+    all.retain(|(path, _)| {
+        !path
+            .file_name()
+            .is_some_and(|n| n.to_string_lossy().starts_with("currterm"))
+    });
     all
 }
 

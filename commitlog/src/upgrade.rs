@@ -80,14 +80,30 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Step::Remove { path, why } => write!(f, "remove {} ({why})", path.display()),
-            Step::Close { path, at, blank: Some(_) } => {
-                write!(f, "close {} with a blank record at offset {at}", path.display())
+            Step::Close {
+                path,
+                at,
+                blank: Some(_),
+            } => {
+                write!(
+                    f,
+                    "close {} with a blank record at offset {at}",
+                    path.display()
+                )
             }
-            Step::Close { path, at, blank: None } => {
+            Step::Close {
+                path,
+                at,
+                blank: None,
+            } => {
                 write!(f, "sync {}, which is closed at offset {at}", path.display())
             }
-            Step::Mark { path, .. } => write!(f, "note the end of the legacy half in {}", path.display()),
-            Step::Create { path, size } => write!(f, "create {} ({size} bytes, sparse)", path.display()),
+            Step::Mark { path, .. } => {
+                write!(f, "note the end of the legacy half in {}", path.display())
+            }
+            Step::Create { path, size } => {
+                write!(f, "create {} ({size} bytes, sparse)", path.display())
+            }
         }
     }
 }
@@ -97,16 +113,26 @@ impl fmt::Display for Plan {
         match self {
             Plan::New => write!(f, "a new, empty store"),
             Plan::Dledger => write!(f, "a DLedger store, nothing to upgrade"),
-            Plan::Mixed { divide } => write!(f, "an upgraded store, divided at {divide}; nothing to upgrade"),
+            Plan::Mixed { divide } => write!(
+                f,
+                "an upgraded store, divided at {divide}; nothing to upgrade"
+            ),
             Plan::Upgrade(upgrade) => {
-                let Upgrade { recovered, divide, steps } = upgrade;
+                let Upgrade {
+                    recovered,
+                    divide,
+                    steps,
+                } = upgrade;
                 write!(
                     f,
                     "a plain store, to be upgraded in place: its commitlog ends at {}, the DLedger log will begin \
                      at {divide}",
                     recovered.end
                 )?;
-                steps.iter().enumerate().try_for_each(|(i, step)| write!(f, "\n  {}. {step}", i + 1))
+                steps
+                    .iter()
+                    .enumerate()
+                    .try_for_each(|(i, step)| write!(f, "\n  {}. {step}", i + 1))
             }
         }
     }
@@ -123,39 +149,77 @@ pub fn plan(
     mark: &Path,
 ) -> Option<Upgrade> {
     let file_size = legacy.file_size;
-    let last = legacy.files.iter().rev().find(|file| file.start <= recovered.end)?;
+    let last = legacy
+        .files
+        .iter()
+        .rev()
+        .find(|file| file.start <= recovered.end)?;
     let divide = last.start + file_size as i64;
     let at = (recovered.end - last.start) as u64;
     let mut steps = Vec::new();
     // From the last one back, so that a kill in between leaves no gap.
-    let behind = legacy.files.iter().filter(|file| file.start > recovered.end);
+    let behind = legacy
+        .files
+        .iter()
+        .filter(|file| file.start > recovered.end);
     let mut removed: Vec<&LegacyFile> = behind.chain(&legacy.empty).collect();
     removed.sort_by_key(|file| std::cmp::Reverse(file.start));
-    let remove = |file: &LegacyFile, why| Step::Remove { path: file.path.clone(), why };
-    steps.extend(removed.into_iter().map(|f| remove(f, "it lies behind the end of the commitlog")));
-    let stale = data.files.iter().chain(&data.empty).filter(|file| file.start != divide).rev();
+    let remove = |file: &LegacyFile, why| Step::Remove {
+        path: file.path.clone(),
+        why,
+    };
+    steps.extend(
+        removed
+            .into_iter()
+            .map(|f| remove(f, "it lies behind the end of the commitlog")),
+    );
+    let stale = data
+        .files
+        .iter()
+        .chain(&data.empty)
+        .filter(|file| file.start != divide)
+        .rev();
     steps.extend(stale.map(|f| remove(f, "an empty DLedger log that begins elsewhere")));
     let closed = recovered.stop == Stop::Blank;
-    let blank = if closed { None } else { blank::encode(file_size - at) };
-    steps.push(Step::Close { path: last.path.clone(), at, blank });
+    let blank = if closed {
+        None
+    } else {
+        blank::encode(file_size - at)
+    };
+    steps.push(Step::Close {
+        path: last.path.clone(),
+        at,
+        blank,
+    });
     let note = LegacyMark {
         divide,
         end: recovered.end,
         last_store_timestamp: recovered.last_store_timestamp,
         retired: false,
     };
-    steps.push(Step::Mark { path: mark.to_path_buf(), mark: note });
+    steps.push(Step::Mark {
+        path: mark.to_path_buf(),
+        mark: note,
+    });
     if !data.files.iter().any(|file| file.start == divide) {
-        steps.push(Step::Create { path: data_dir.join(file_name(divide)), size: file_size });
+        steps.push(Step::Create {
+            path: data_dir.join(file_name(divide)),
+            size: file_size,
+        });
     }
-    Some(Upgrade { recovered, divide, steps })
+    Some(Upgrade {
+        recovered,
+        divide,
+        steps,
+    })
 }
 
 /// Performs the steps of a plan. Each is done durably before the next begins; each may be repeated.
 pub fn perform(fs: &dyn Fs, upgrade: &Upgrade) -> io::Result<()> {
     for step in &upgrade.steps {
         tracing::info!("upgrade: {step}");
-        perform_step(fs, step).map_err(|e| io::Error::new(e.kind(), format!("upgrade: {step}: {e}")))?;
+        perform_step(fs, step)
+            .map_err(|e| io::Error::new(e.kind(), format!("upgrade: {step}: {e}")))?;
     }
     Ok(())
 }
@@ -182,7 +246,8 @@ fn perform_step(fs: &dyn Fs, step: &Step) -> io::Result<()> {
             if let Some(dir) = path.parent() {
                 fs.create_dir_all(dir)?;
             }
-            fs.map(path, MapMode::Create { size: *size })?.sync(0, *size)?;
+            fs.map(path, MapMode::Create { size: *size })?
+                .sync(0, *size)?;
             sync_parent(fs, path)
         }
     }

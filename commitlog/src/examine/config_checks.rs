@@ -6,7 +6,7 @@ use std::path::Path;
 use dledger::fs::Fs;
 
 use super::finding::{Code, Findings, Severity};
-use super::{ExamineConfig, Examination};
+use super::{Examination, ExamineConfig};
 use crate::legacy::{LegacyFile, Listing};
 use crate::upgrade::Plan;
 use crate::{MAX_ENTRY, MAX_FRAME_OVERHEAD};
@@ -17,18 +17,34 @@ const CLOCK_TOLERANCE_MS: i64 = 60_000;
 const COPIED_TOLERANCE_MS: i64 = 3_600_000;
 
 /// Names, sizes and places of the log's files.
-pub(super) fn files(fs: &dyn Fs, config: &ExamineConfig, exam: &Examination, findings: &mut Findings) {
+pub(super) fn files(
+    fs: &dyn Fs,
+    config: &ExamineConfig,
+    exam: &Examination,
+    findings: &mut Findings,
+) {
     let layout = &config.layout;
     listing("commitlog", &exam.legacy, exam.file_size, findings);
     if let Some(own) = exam.own() {
         listing("DLedger data", &own.data, exam.file_size, findings);
     }
     if let Some((path, size)) = exam.derived.queue_files_of_other_size.first() {
-        let expected = config.queue_file_size.unwrap_or(exam.derived.queue_file_size);
-        file_size(findings, path, *size, expected, "mappedFileSizeConsumeQueue");
+        let expected = config
+            .queue_file_size
+            .unwrap_or(exam.derived.queue_file_size);
+        file_size(
+            findings,
+            path,
+            *size,
+            expected,
+            "mappedFileSizeConsumeQueue",
+        );
     }
     let index_size = exam.derived.index_file_size;
-    if let Some(expected) = config.index_file_size.filter(|&size| index_size != 0 && size != index_size) {
+    if let Some(expected) = config
+        .index_file_size
+        .filter(|&size| index_size != 0 && size != index_size)
+    {
         findings.push(
             Severity::Refusal,
             Code::FileSize,
@@ -41,10 +57,18 @@ pub(super) fn files(fs: &dyn Fs, config: &ExamineConfig, exam: &Examination, fin
         findings.push(Severity::Info, Code::MultiPath, text, "");
         for dir in layout.commitlog_dirs().filter(|dir| !fs.exists(dir)) {
             let text = format!("the commitlog directory {} does not exist", dir.display());
-            findings.push(Severity::Warning, Code::PathMissing, text, "mount it, or take it out of the configuration");
+            findings.push(
+                Severity::Warning,
+                Code::PathMissing,
+                text,
+                "mount it, or take it out of the configuration",
+            );
         }
     }
-    if layout.dledger_data_override().is_some_and(|path| path.to_string_lossy().contains(',')) {
+    if layout
+        .dledger_data_override()
+        .is_some_and(|path| path.to_string_lossy().contains(','))
+    {
         findings.push(
             Severity::Refusal,
             Code::MultiPath,
@@ -63,7 +87,10 @@ fn file_size(findings: &mut Findings, path: &Path, found: u64, expected: u64, ke
     findings.push(
         Severity::Refusal,
         Code::FileSize,
-        format!("{} has {found} bytes, configured are {expected}", path.display()),
+        format!(
+            "{} has {found} bytes, configured are {expected}",
+            path.display()
+        ),
         format!("set {key}={found} if all files have that size; otherwise restore the file"),
     );
 }
@@ -77,11 +104,18 @@ fn listing(what: &str, listing: &Listing, expected: u64, findings: &mut Findings
     for file in &listing.empty {
         let path = file.path.display();
         if end.is_none_or(|end| file.start >= end) {
-            let text = format!("{path} is empty and the last one: it is left from a kill, and will be removed");
+            let text = format!(
+                "{path} is empty and the last one: it is left from a kill, and will be removed"
+            );
             findings.push(Severity::Info, Code::EmptyLastFile, text, "");
         } else {
             let text = format!("{path} is empty, but not the last {what} file");
-            findings.push(Severity::Refusal, Code::EmptyFile, text, "restore it from a backup");
+            findings.push(
+                Severity::Refusal,
+                Code::EmptyFile,
+                text,
+                "restore it from a backup",
+            );
         }
     }
     let misnamed = |f: &&LegacyFile| f.start % listing.file_size.max(1) as i64 != 0;
@@ -89,17 +123,34 @@ fn listing(what: &str, listing: &Listing, expected: u64, findings: &mut Findings
         findings.push(
             Severity::Refusal,
             Code::MisnamedFile,
-            format!("the name of {} is no multiple of the file size {}", file.path.display(), listing.file_size),
+            format!(
+                "the name of {} is no multiple of the file size {}",
+                file.path.display(),
+                listing.file_size
+            ),
             "restore the file under its right name",
         );
     }
     for path in &listing.foreign_files {
         let text = format!("{} is no {what} file and is left alone", path.display());
-        findings.push(Severity::Warning, Code::ForeignFile, text, "move it away: a Java broker does not start with it");
+        findings.push(
+            Severity::Warning,
+            Code::ForeignFile,
+            text,
+            "move it away: a Java broker does not start with it",
+        );
     }
     for path in &listing.foreign_dirs {
-        let text = format!("{} is a folder among {what} files and is left alone", path.display());
-        findings.push(Severity::Warning, Code::ForeignFolder, text, "a Java broker of 4.9 does not start with it");
+        let text = format!(
+            "{} is a folder among {what} files and is left alone",
+            path.display()
+        );
+        findings.push(
+            Severity::Warning,
+            Code::ForeignFolder,
+            text,
+            "a Java broker of 4.9 does not start with it",
+        );
     }
 }
 
@@ -138,13 +189,19 @@ pub(super) fn kinds(exam: &Examination, findings: &mut Findings) {
     needs(
         derived.extension_units > 0,
         Code::QueueExtension,
-        format!("{} queue entries keep their tags in a queue extension, which is not read", derived.extension_units),
+        format!(
+            "{} queue entries keep their tags in a queue extension, which is not read",
+            derived.extension_units
+        ),
         "accept to have the tags of these messages taken from the messages themselves",
     );
     needs(
         derived.batch_queues > 0,
         Code::BatchQueues,
-        format!("{} batch consume queues (5.x, queue.type=BatchCQ) are not served", derived.batch_queues),
+        format!(
+            "{} batch consume queues (5.x, queue.type=BatchCQ) are not served",
+            derived.batch_queues
+        ),
         "drain these topics with the old broker first; accept to leave their messages unread",
     );
     needs(
@@ -157,32 +214,52 @@ pub(super) fn kinds(exam: &Examination, findings: &mut Findings) {
     needs(
         derived.compaction_files > 0,
         Code::Compaction,
-        format!("{} files of compacted topics (5.x) are not read", derived.compaction_files),
+        format!(
+            "{} files of compacted topics (5.x) are not read",
+            derived.compaction_files
+        ),
         "accept to serve these topics from the ordinary log only",
     );
     needs(
         derived.pending_timers > 0,
         Code::PendingTimers,
-        format!("up to {} messages wait in the timer wheel (5.x) and will not be delivered", derived.pending_timers),
+        format!(
+            "up to {} messages wait in the timer wheel (5.x) and will not be delivered",
+            derived.pending_timers
+        ),
         "let the old broker deliver them first; accept to leave them on rmq_sys_wheel_timer",
     );
     needs(
         derived.light_queues > 0,
         Code::LightQueues,
-        format!("{} light message queues (%LMQ%) are there; new messages are not dispatched to such", derived.light_queues),
+        format!(
+            "{} light message queues (%LMQ%) are there; new messages are not dispatched to such",
+            derived.light_queues
+        ),
         "accept to serve what they hold",
     );
 }
 
 /// The clock against the newest message, and file times against the messages in the files.
 pub(super) fn clock(config: &ExamineConfig, exam: &Examination, findings: &mut Findings) {
-    let dledger = exam.own().and_then(|m| m.entries).map(|e| e.last_store_timestamp);
-    let newest = dledger.or(exam.recovered.map(|r| r.last_store_timestamp)).unwrap_or(0);
-    if let Some(now) = config.now_ms.filter(|now| newest > now + CLOCK_TOLERANCE_MS) {
+    let dledger = exam
+        .own()
+        .and_then(|m| m.entries)
+        .map(|e| e.last_store_timestamp);
+    let newest = dledger
+        .or(exam.recovered.map(|r| r.last_store_timestamp))
+        .unwrap_or(0);
+    if let Some(now) = config
+        .now_ms
+        .filter(|now| newest > now + CLOCK_TOLERANCE_MS)
+    {
         findings.push(
             Severity::Warning,
             Code::Clock,
-            format!("the newest message was stored {} s after now: the clock is behind, or was ahead", (newest - now) / 1000),
+            format!(
+                "the newest message was stored {} s after now: the clock is behind, or was ahead",
+                (newest - now) / 1000
+            ),
             "set the clock right before messages are stored with wrong times",
         );
     }
@@ -200,7 +277,12 @@ pub(super) fn clock(config: &ExamineConfig, exam: &Examination, findings: &mut F
 }
 
 /// Owners and free space.
-pub(super) fn system(fs: &dyn Fs, config: &ExamineConfig, exam: &Examination, findings: &mut Findings) {
+pub(super) fn system(
+    fs: &dyn Fs,
+    config: &ExamineConfig,
+    exam: &Examination,
+    findings: &mut Findings,
+) {
     let root = config.layout.root();
     if let Ok(owner) = std::fs::metadata(root).map(|m| m.uid()) {
         let me = rustix::process::geteuid().as_raw();
@@ -213,11 +295,22 @@ pub(super) fn system(fs: &dyn Fs, config: &ExamineConfig, exam: &Examination, fi
             );
         } else if me != 0 && owner != me {
             let text = format!("the store belongs to user {owner}, running as {me}");
-            findings.push(Severity::Warning, Code::Ownership, text, format!("run as user {owner}"));
+            findings.push(
+                Severity::Warning,
+                Code::Ownership,
+                text,
+                format!("run as user {owner}"),
+            );
         }
     }
-    let data_dir = exam.own().map_or_else(|| root.to_path_buf(), |m| m.data_dir.clone());
-    let dir = if fs.exists(&data_dir) { data_dir.as_path() } else { root };
+    let data_dir = exam
+        .own()
+        .map_or_else(|| root.to_path_buf(), |m| m.data_dir.clone());
+    let dir = if fs.exists(&data_dir) {
+        data_dir.as_path()
+    } else {
+        root
+    };
     let Ok(space) = fs.space(dir) else { return };
     let file_size = exam.file_size;
     let need = match exam.plan {
@@ -229,7 +322,11 @@ pub(super) fn system(fs: &dyn Fs, config: &ExamineConfig, exam: &Examination, fi
         findings.push(
             Severity::Warning,
             Code::DiskSpace,
-            format!("{} MiB are free on the store's disk, the next files need {} MiB", mib(space.available), mib(need)),
+            format!(
+                "{} MiB are free on the store's disk, the next files need {} MiB",
+                mib(space.available),
+                mib(need)
+            ),
             "make room: when a file cannot be reserved the broker refuses messages",
         );
     } else if space.used_ratio() >= 0.90 {

@@ -91,7 +91,13 @@ impl DerivedFacts {
         let extended = count_files(fs, &layout.consumequeue_ext(), 3)? > 0;
         for topic in list(fs, &layout.consumequeue())? {
             if topic.is_dir {
-                facts.read_topic(fs, &layout.consumequeue(), &topic.name, extended, &mut sizes)?;
+                facts.read_topic(
+                    fs,
+                    &layout.consumequeue(),
+                    &topic.name,
+                    extended,
+                    &mut sizes,
+                )?;
             } else if topic.name == "CURRENT" || topic.name.starts_with("MANIFEST-") {
                 facts.rocksdb_queues = true;
             }
@@ -113,7 +119,9 @@ impl DerivedFacts {
     ) -> io::Result<()> {
         self.topics += 1;
         for queue in list(fs, &root.join(topic))? {
-            let Ok(queue_id) = queue.name.parse::<i32>() else { continue };
+            let Ok(queue_id) = queue.name.parse::<i32>() else {
+                continue;
+            };
             let dir = root.join(topic).join(&queue.name);
             let mut files = list(fs, &dir)?;
             files.retain(|f| !f.is_dir && parse_file_name(&f.name).is_some());
@@ -122,11 +130,18 @@ impl DerivedFacts {
             }
             self.queues += 1;
             self.light_queues += usize::from(topic.starts_with("%LMQ%"));
-            files.iter().filter(|f| f.len > 0).for_each(|f| sizes.add(f.len, || dir.join(&f.name)));
+            files
+                .iter()
+                .filter(|f| f.len > 0)
+                .for_each(|f| sizes.add(f.len, || dir.join(&f.name)));
             if let Some(end) = furthest_of_queue(fs, &dir, &files)? {
                 self.filled_queues += 1;
                 if self.furthest_queue.as_ref().is_none_or(|f| f.end < end) {
-                    self.furthest_queue = Some(Furthest { topic: topic.to_string(), queue_id, end });
+                    self.furthest_queue = Some(Furthest {
+                        topic: topic.to_string(),
+                        queue_id,
+                        end,
+                    });
                 }
             }
             if extended {
@@ -147,7 +162,8 @@ impl DerivedFacts {
             }
             sizes.add(file.len, || dir.join(&file.name));
             let mut header = [0; 40];
-            fs.open(&dir.join(&file.name), OpenMode::Read)?.read_at(&mut header, 0)?;
+            fs.open(&dir.join(&file.name), OpenMode::Read)?
+                .read_at(&mut header, 0)?;
             let (end_offset, count) = (read_i64(&header, 24), read_i32(&header, 36));
             if count.is_some_and(|count| count > 1) {
                 self.index_files += 1;
@@ -175,7 +191,10 @@ impl Sizes {
     }
 
     fn most_frequent(&self) -> u64 {
-        self.seen.iter().max_by_key(|(size, (count, _))| (*count, **size)).map_or(0, |(size, _)| *size)
+        self.seen
+            .iter()
+            .max_by_key(|(size, (count, _))| (*count, **size))
+            .map_or(0, |(size, _)| *size)
     }
 
     fn others(self, expected: u64) -> Vec<(PathBuf, u64)> {
@@ -199,11 +218,17 @@ fn furthest_of_queue(fs: &dyn Fs, dir: &Path, files: &[DirEntry]) -> io::Result<
         }
         while sound < unsound {
             let middle = sound + (unsound - sound) / 2;
-            if read_unit(&*handle, middle)?.is_some() { sound = middle + 1 } else { unsound = middle }
+            if read_unit(&*handle, middle)?.is_some() {
+                sound = middle + 1
+            } else {
+                unsound = middle
+            }
         }
         if let Some(last) = sound.checked_sub(1) {
             let unit = read_unit(&*handle, last)?;
-            return Ok(unit.filter(|&(_, size)| size != FILLER_SIZE).map(|(o, size)| o + i64::from(size)));
+            return Ok(unit
+                .filter(|&(_, size)| size != FILLER_SIZE)
+                .map(|(o, size)| o + i64::from(size)));
         }
     }
     Ok(None)
@@ -216,22 +241,31 @@ fn read_unit(file: &dyn File, number: u64) -> io::Result<Option<(i64, i32)>> {
         return Ok(None);
     }
     let (offset, size) = (read_i64(&unit, 0), read_i32(&unit, 8));
-    Ok(offset.zip(size).filter(|&(offset, size)| offset >= 0 && size > 0))
+    Ok(offset
+        .zip(size)
+        .filter(|&(offset, size)| offset >= 0 && size > 0))
 }
 
 fn count_extension_units(bytes: &[u8]) -> u64 {
     let units = bytes.chunks_exact(UNIT as usize);
     let sound = units.take_while(|unit| read_i32(unit, 8).is_some_and(|size| size > 0));
-    sound.filter(|unit| read_i64(unit, 12).is_some_and(|code| code < LEAST_HASH)).count() as u64
+    sound
+        .filter(|unit| read_i64(unit, 12).is_some_and(|code| code < LEAST_HASH))
+        .count() as u64
 }
 
 /// Batch consume queues (topic folder, queue folder, files) whose first unit is in use.
 fn count_batch_queues(fs: &dyn Fs, root: &Path) -> io::Result<usize> {
     let mut count = 0;
     for topic in list(fs, root)?.iter().filter(|e| e.is_dir) {
-        for queue in list(fs, &root.join(&topic.name))?.iter().filter(|e| e.is_dir) {
+        for queue in list(fs, &root.join(&topic.name))?
+            .iter()
+            .filter(|e| e.is_dir)
+        {
             let dir = root.join(&topic.name).join(&queue.name);
-            let Some(file) = list(fs, &dir)?.into_iter().find(|f| f.len >= UNIT) else { continue };
+            let Some(file) = list(fs, &dir)?.into_iter().find(|f| f.len >= UNIT) else {
+                continue;
+            };
             let handle = fs.open(&dir.join(&file.name), OpenMode::Read)?;
             count += usize::from(read_unit(&*handle, 0)?.is_some());
         }

@@ -76,7 +76,11 @@ pub fn entry_header(bytes: &[u8], position: i64) -> Option<EntryHeader> {
         && size == ENTRY_HEADER + body
         && size <= bytes.len()
         && read_i64(bytes, 24)? == position;
-    let header = EntryHeader { size, index: read_i64(bytes, 8)?, term: read_i64(bytes, 16)? };
+    let header = EntryHeader {
+        size,
+        index: read_i64(bytes, 8)?,
+        term: read_i64(bytes, 16)?,
+    };
     sound.then_some(header)
 }
 
@@ -114,7 +118,9 @@ impl DledgerFacts {
 
 /// Finds the last file that begins with an entry and walks it to the end of the log.
 fn find_entries(fs: &dyn Fs, data: &Listing) -> io::Result<(Option<Entries>, bool)> {
-    let Some(first) = data.files.first() else { return Ok((None, false)) };
+    let Some(first) = data.files.first() else {
+        return Ok((None, false));
+    };
     let mut begin_index = None;
     for file in &data.files {
         let (header, _) = first_entry(fs, file)?;
@@ -124,7 +130,9 @@ fn find_entries(fs: &dyn Fs, data: &Listing) -> io::Result<(Option<Entries>, boo
         }
     }
     let (_, first_written) = first_entry(fs, first)?;
-    let Some(begin_index) = begin_index else { return Ok((None, first_written)) };
+    let Some(begin_index) = begin_index else {
+        return Ok((None, first_written));
+    };
     for file in data.files.iter().rev() {
         let bytes = map_all(fs, file)?;
         if let Some((last, end)) = walk(&bytes, file.start) {
@@ -181,6 +189,8 @@ fn properties(fs: &dyn Fs, path: &Path) -> io::Result<Option<String>> {
 fn number(properties: &str, key: &str) -> Option<i64> {
     properties.lines().find_map(|line| {
         let (name, value) = line.split_once(['=', ':'])?;
-        (name.trim() == key).then(|| value.trim().parse().ok()).flatten()
+        (name.trim() == key)
+            .then(|| value.trim().parse().ok())
+            .flatten()
     })
 }

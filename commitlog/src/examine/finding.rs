@@ -43,7 +43,11 @@ pub struct Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{}] {}: {}", self.code, self.severity, self.text)?;
-        if self.what_to_do.is_empty() { Ok(()) } else { write!(f, " -> {}", self.what_to_do) }
+        if self.what_to_do.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " -> {}", self.what_to_do)
+        }
     }
 }
 
@@ -148,7 +152,11 @@ impl FromStr for Code {
     type Err = UnknownCode;
 
     fn from_str(text: &str) -> Result<Code, UnknownCode> {
-        Code::ALL.iter().copied().find(|c| c.as_str() == text).ok_or_else(|| UnknownCode(text.to_string()))
+        Code::ALL
+            .iter()
+            .copied()
+            .find(|c| c.as_str() == text)
+            .ok_or_else(|| UnknownCode(text.to_string()))
     }
 }
 
@@ -169,6 +177,11 @@ impl Findings {
         text: impl Into<String>,
         what_to_do: impl Into<String>,
     ) {
-        self.0.push(Finding { code, severity, text: text.into(), what_to_do: what_to_do.into() });
+        self.0.push(Finding {
+            code,
+            severity,
+            text: text.into(),
+            what_to_do: what_to_do.into(),
+        });
     }
 }

@@ -6,7 +6,7 @@ use dledger::fs::{Fs, OpenMode};
 
 use super::derived_facts::list;
 use super::finding::{Code, Findings, Severity};
-use super::{DledgerFacts, ExamineConfig, Examination};
+use super::{DledgerFacts, Examination, ExamineConfig};
 use crate::blank;
 use crate::legacy::{self, LegacyFile, Listing, MARK_FILE, OnProgress, Recovered, Stop};
 use crate::upgrade::{self, Plan};
@@ -34,13 +34,19 @@ pub(super) fn members(
             ids.insert(0, own.clone());
         }
     }
-    let file_size = config.file_size.or((!legacy.is_empty()).then_some(legacy.file_size));
+    let file_size = config
+        .file_size
+        .or((!legacy.is_empty()).then_some(legacy.file_size));
     let own_first = own.is_some() && ids.first() == own.as_ref();
     let mut members = Vec::with_capacity(ids.len());
     for (i, id) in ids.iter().enumerate() {
         let base = layout.dledger(id);
         // A moved data directory belongs to the own member; others are looked for at the usual place.
-        let data = if i == 0 && own_first { layout.dledger_data(id) } else { base.join("data") };
+        let data = if i == 0 && own_first {
+            layout.dledger_data(id)
+        } else {
+            base.join("data")
+        };
         members.push(DledgerFacts::read(fs, id, &base, data, file_size)?);
     }
     Ok((members, own_first))
@@ -68,7 +74,10 @@ pub(super) fn decide(
         findings.push(
             Severity::Refusal,
             Code::DamagedStart,
-            format!("the first DLedger data file in {} does not begin with an entry", dir(&own)),
+            format!(
+                "the first DLedger data file in {} does not begin with an entry",
+                dir(&own)
+            ),
             "restore the file from a backup or from another member of the group",
         );
     }
@@ -79,7 +88,11 @@ pub(super) fn decide(
     }
     match (exam.legacy.files.is_empty(), entries) {
         (true, None) => {
-            exam.plan = if own.is_some() { Plan::Dledger } else { Plan::New };
+            exam.plan = if own.is_some() {
+                Plan::Dledger
+            } else {
+                Plan::New
+            };
             legacy_missing(config, exam, findings);
         }
         (true, Some(_)) => {
@@ -93,7 +106,10 @@ pub(super) fn decide(
 }
 
 fn dir(member: &Option<DledgerFacts>) -> String {
-    member.as_ref().map(|m| m.data_dir.display().to_string()).unwrap_or_default()
+    member
+        .as_ref()
+        .map(|m| m.data_dir.display().to_string())
+        .unwrap_or_default()
 }
 
 fn gap(findings: &mut Findings, end: i64, next: i64) {
@@ -112,7 +128,11 @@ fn gap(findings: &mut Findings, end: i64, next: i64) {
 
 /// Folders of other members with data: the id was changed.
 fn other_members(config: &ExamineConfig, exam: &Examination, findings: &mut Findings) {
-    let others = exam.members.iter().skip(usize::from(exam.own_member)).filter(|m| !m.is_empty());
+    let others = exam
+        .members
+        .iter()
+        .skip(usize::from(exam.own_member))
+        .filter(|m| !m.is_empty());
     let others: Vec<&DledgerFacts> = others.collect();
     match &config.self_id {
         Some(own) => {
@@ -141,12 +161,18 @@ fn other_members(config: &ExamineConfig, exam: &Examination, findings: &mut Find
 
 /// A legacy half that was there when we last ran, and was not retired by us, is gone.
 fn legacy_missing(config: &ExamineConfig, exam: &Examination, findings: &mut Findings) {
-    let Some(mark) = exam.mark.filter(|mark| !mark.retired) else { return };
+    let Some(mark) = exam.mark.filter(|mark| !mark.retired) else {
+        return;
+    };
     let may_be_expired = match (config.now_ms, config.reserved_ms) {
         (Some(now), Some(reserved)) => now.saturating_sub(mark.last_store_timestamp) > reserved,
         _ => false,
     };
-    let severity = if may_be_expired { Severity::Warning } else { Severity::NeedsAcceptance };
+    let severity = if may_be_expired {
+        Severity::Warning
+    } else {
+        Severity::NeedsAcceptance
+    };
     findings.push(
         severity,
         Code::LegacyMissing,
@@ -166,10 +192,15 @@ fn mixed(
     findings: &mut Findings,
 ) -> io::Result<()> {
     exam.plan = Plan::Mixed { divide };
-    let Some(last) = exam.legacy.files.last() else { return Ok(()) };
+    let Some(last) = exam.legacy.files.last() else {
+        return Ok(());
+    };
     let end = last.start + exam.file_size as i64;
     if end > divide {
-        two_histories(findings, format!("the legacy commitlog reaches {end}, the DLedger log begins at {divide}"));
+        two_histories(
+            findings,
+            format!("the legacy commitlog reaches {end}, the DLedger log begins at {divide}"),
+        );
         return Ok(());
     }
     if end < divide {
@@ -179,7 +210,10 @@ fn mixed(
     if !mark_holds(fs, exam, last)? && legacy::closed_end(fs, last)?.is_none() {
         two_histories(
             findings,
-            format!("the last legacy file {} is not closed by a blank record any more", last.path.display()),
+            format!(
+                "the last legacy file {} is not closed by a blank record any more",
+                last.path.display()
+            ),
         );
     }
     Ok(())
@@ -197,15 +231,21 @@ fn two_histories(findings: &mut Findings, what: String) {
 
 /// Whether our note about the end of the legacy half agrees with the bytes.
 fn mark_holds(fs: &dyn Fs, exam: &Examination, last: &LegacyFile) -> io::Result<bool> {
-    let Some(mark) = exam.mark else { return Ok(false) };
+    let Some(mark) = exam.mark else {
+        return Ok(false);
+    };
     let file_end = last.start + exam.file_size as i64;
     if mark.divide != file_end || mark.end < last.start || mark.end > file_end {
         return Ok(false);
     }
     let rest = (file_end - mark.end) as u64;
-    let Some(expected) = blank::encode(rest) else { return Ok(true) };
+    let Some(expected) = blank::encode(rest) else {
+        return Ok(true);
+    };
     let mut found = [0; blank::BLANK_LEN];
-    let read = fs.open(&last.path, OpenMode::Read)?.read_at(&mut found, (mark.end - last.start) as u64)?;
+    let read = fs
+        .open(&last.path, OpenMode::Read)?
+        .read_at(&mut found, (mark.end - last.start) as u64)?;
     Ok(read == found.len() && found == expected)
 }
 
@@ -273,11 +313,16 @@ fn damage(
     recovered: Recovered,
     findings: &mut Findings,
 ) -> io::Result<()> {
-    let Stop::Damage(error) = recovered.stop else { return Ok(()) };
+    let Stop::Damage(error) = recovered.stop else {
+        return Ok(());
+    };
     let end = recovered.end;
     let behind = legacy::intact_behind(fs, &exam.legacy.files, exam.file_size, end)?;
     let file_end = end - end.rem_euclid(exam.file_size.max(1) as i64) + exam.file_size as i64;
-    let known = exam.derived.furthest().is_some_and(|furthest| furthest > end);
+    let known = exam
+        .derived
+        .furthest()
+        .is_some_and(|furthest| furthest > end);
     match behind {
         // Behind the damage the log goes on: in a later file, or as the queues say after an orderly stop.
         Some(next) if next >= file_end || (known && !exam.aborted) => findings.push(
@@ -302,14 +347,20 @@ fn damage(
 /// Compares the end of the log with what queues, index and checkpoint name.
 pub(super) fn compare_with_derived(exam: &Examination, findings: &mut Findings) {
     let checkpoint = &exam.derived.checkpoint;
-    let stamped = checkpoint.physic_msg_timestamp().max(checkpoint.logics_msg_timestamp());
-    let no_file = exam.legacy.files.is_empty() && exam.own().is_none_or(|m| m.data.files.is_empty());
+    let stamped = checkpoint
+        .physic_msg_timestamp()
+        .max(checkpoint.logics_msg_timestamp());
+    let no_file =
+        exam.legacy.files.is_empty() && exam.own().is_none_or(|m| m.data.files.is_empty());
     let begin = exam.log_begin().unwrap_or(0);
     let end = exam.log_end().unwrap_or(0);
     let named = exam.derived.furthest();
     let what = match (&exam.derived.furthest_queue, named) {
         (Some(queue), Some(named)) if queue.end == named => {
-            format!("queue {} of {} names a message that ends at {named}", queue.queue_id, queue.topic)
+            format!(
+                "queue {} of {} names a message that ends at {named}",
+                queue.queue_id, queue.topic
+            )
         }
         (_, Some(named)) => format!("the key index names a message at {}", named - 1),
         _ => format!("the checkpoint names messages stored until {stamped} ms"),
@@ -320,10 +371,18 @@ pub(super) fn compare_with_derived(exam: &Examination, findings: &mut Findings) 
     let empty = !has_entries && end == begin;
     if (empty && named.is_some_and(|named| named > end)) || (no_file && stamped > 0) {
         let state = if no_file { "missing" } else { "empty" };
-        findings.push(Severity::Refusal, Code::LogMissing, format!("the log is {state}, but {what}"), mend);
+        findings.push(
+            Severity::Refusal,
+            Code::LogMissing,
+            format!("the log is {state}, but {what}"),
+            mend,
+        );
     } else if let Some(named) = named.filter(|&named| named > end) {
         if named - end > exam.file_size as i64 {
-            let text = format!("the log ends at {end}, {} bytes too early: {what}", named - end);
+            let text = format!(
+                "the log ends at {end}, {} bytes too early: {what}",
+                named - end
+            );
             findings.push(Severity::Refusal, Code::LogTooShort, text, mend);
         } else {
             let text = format!("the log ends at {end}, but {what}; the queues will be cut there");

@@ -115,7 +115,9 @@ impl Examination {
     /// End of the log's data, none if there is none.
     pub fn log_end(&self) -> Option<i64> {
         let dledger = self.own().and_then(|m| m.entries.map(|e| e.end));
-        dledger.or(self.recovered.map(|r| r.end)).or(self.legacy.end())
+        dledger
+            .or(self.recovered.map(|r| r.end))
+            .or(self.legacy.end())
     }
 
     /// The first position of the log, none if there is no file.

@@ -111,7 +111,9 @@ impl<'m, 'a> Encoded<'m, 'a> {
             flag,
             body,
             properties,
-            body_crc, sys_flag: flags, properties_len,
+            body_crc,
+            sys_flag: flags,
+            properties_len,
             frame_len,
         })
     }

@@ -118,7 +118,10 @@ fn find(properties: &[u8], name: &str) -> Option<(usize, usize)> {
     let name = name.as_bytes();
     let mut start = 0;
     for piece in properties.split(|&b| b == PAIR_SEPARATOR) {
-        if piece.len() > name.len() && piece[name.len()] == NAME_SEPARATOR && piece.starts_with(name) {
+        if piece.len() > name.len()
+            && piece[name.len()] == NAME_SEPARATOR
+            && piece.starts_with(name)
+        {
             return Some((start, start + piece.len()));
         }
         start += piece.len() + 1;

@@ -29,7 +29,10 @@ pub struct StoreCheckpoint {
 
 impl Default for StoreCheckpoint {
     fn default() -> Self {
-        StoreCheckpoint { bytes: vec![0; LEN], found_len: None }
+        StoreCheckpoint {
+            bytes: vec![0; LEN],
+            found_len: None,
+        }
     }
 }
 
@@ -160,7 +163,10 @@ mod tests {
         assert_eq!((c.min_timestamp(), c.found_len()), (0, None));
         fs.write(path, &5_000i64.to_be_bytes()).unwrap();
         let c = StoreCheckpoint::load(&fs, path).unwrap();
-        assert_eq!((c.physic_msg_timestamp(), c.has_sound_len()), (5_000, false));
+        assert_eq!(
+            (c.physic_msg_timestamp(), c.has_sound_len()),
+            (5_000, false)
+        );
         fs.write(path, &vec![1; 5000]).unwrap();
         let c = StoreCheckpoint::load(&fs, path).unwrap();
         c.save(&fs, path).unwrap();

@@ -47,17 +47,32 @@ impl StoreLayout {
 
     /// Moves the legacy commitlog: `storePathCommitLog`, possibly several directories joined by `splitter`,
     /// and `readOnlyCommitLogStorePaths` likewise.
-    pub fn with_commitlog(mut self, paths: &str, read_only: Option<&str>, splitter: &str) -> StoreLayout {
+    pub fn with_commitlog(
+        mut self,
+        paths: &str,
+        read_only: Option<&str>,
+        splitter: &str,
+    ) -> StoreLayout {
         let split = |paths: &str| -> Vec<PathBuf> {
-            let pieces: Vec<&str> = if splitter.is_empty() { vec![paths] } else { paths.split(splitter).collect() };
-            pieces.iter().map(|p| p.trim()).filter(|p| !p.is_empty()).map(PathBuf::from).collect()
+            let pieces: Vec<&str> = if splitter.is_empty() {
+                vec![paths]
+            } else {
+                paths.split(splitter).collect()
+            };
+            pieces
+                .iter()
+                .map(|p| p.trim())
+                .filter(|p| !p.is_empty())
+                .map(PathBuf::from)
+                .collect()
         };
         let paths = split(paths);
         if !paths.is_empty() {
             self.commitlog = paths;
         }
         self.commitlog_read_only = read_only.map(split).unwrap_or_default();
-        self.commitlog_read_only.retain(|path| !self.commitlog.contains(path));
+        self.commitlog_read_only
+            .retain(|path| !self.commitlog.contains(path));
         self
     }
 
@@ -74,7 +89,10 @@ impl StoreLayout {
 
     /// The directories of the legacy commitlog, writable ones first.
     pub fn commitlog_dirs(&self) -> impl Iterator<Item = &Path> {
-        self.commitlog.iter().chain(&self.commitlog_read_only).map(PathBuf::as_path)
+        self.commitlog
+            .iter()
+            .chain(&self.commitlog_read_only)
+            .map(PathBuf::as_path)
     }
 
     /// Whether the legacy commitlog lies in several directories.
@@ -139,7 +157,9 @@ impl StoreLayout {
 
     /// Directory of a DLedger member's data files.
     pub fn dledger_data(&self, self_id: &str) -> PathBuf {
-        self.dledger_data.clone().unwrap_or_else(|| self.dledger(self_id).join("data"))
+        self.dledger_data
+            .clone()
+            .unwrap_or_else(|| self.dledger(self_id).join("data"))
     }
 
     /// A file of LedgerMQ's own, in a folder that a Java broker does not look at.
@@ -186,7 +206,14 @@ mod tests {
     fn names() {
         assert_eq!(file_name(1_048_576), "00000000000001048576");
         assert_eq!(parse_file_name("00000000000001048576"), Some(1_048_576));
-        for name in ["", "x", "1048576", "0000000000000104857x", "00000000000001048576.bak", "+0000000000001048576"] {
+        for name in [
+            "",
+            "x",
+            "1048576",
+            "0000000000000104857x",
+            "00000000000001048576.bak",
+            "+0000000000001048576",
+        ] {
             assert_eq!(parse_file_name(name), None, "{name}");
         }
         assert_eq!(parse_file_name("99999999999999999999"), None);
@@ -199,7 +226,10 @@ mod tests {
         assert_eq!(dirs, [Path::new("/a"), Path::new("/b"), Path::new("/c")]);
         assert!(layout.is_multi_path() && layout.is_read_only(Path::new("/c")));
         let layout = StoreLayout::new("/s").with_commitlog("  ", None, ",");
-        assert_eq!(layout.commitlog_dirs().collect::<Vec<_>>(), [Path::new("/s/commitlog")]);
+        assert_eq!(
+            layout.commitlog_dirs().collect::<Vec<_>>(),
+            [Path::new("/s/commitlog")]
+        );
         assert_eq!(layout.dledger_data("n0"), Path::new("/s/dledger-n0/data"));
     }
 }

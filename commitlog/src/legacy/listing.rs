@@ -76,13 +76,22 @@ pub fn list<'a>(
                 _ if entry.is_dir => listing.foreign_dirs.push(path),
                 None => listing.foreign_files.push(path),
                 Some(start) => {
-                    let file = LegacyFile { start, path, modified_ms: entry.modified_ms };
-                    if entry.len == 0 { listing.empty.push(file) } else { sized.push((file, entry.len)) }
+                    let file = LegacyFile {
+                        start,
+                        path,
+                        modified_ms: entry.modified_ms,
+                    };
+                    if entry.len == 0 {
+                        listing.empty.push(file)
+                    } else {
+                        sized.push((file, entry.len))
+                    }
                 }
             }
         }
     }
-    listing.file_size = file_size.unwrap_or_else(|| most_frequent(sized.iter().map(|(_, len)| *len)));
+    listing.file_size =
+        file_size.unwrap_or_else(|| most_frequent(sized.iter().map(|(_, len)| *len)));
     for (file, len) in sized {
         if len == listing.file_size {
             listing.files.push(file);
@@ -99,5 +108,8 @@ pub fn list<'a>(
 fn most_frequent(values: impl Iterator<Item = u64>) -> u64 {
     let mut counts: HashMap<u64, usize> = HashMap::new();
     values.for_each(|value| *counts.entry(value).or_default() += 1);
-    counts.into_iter().max_by_key(|&(value, count)| (count, value)).map_or(0, |(value, _)| value)
+    counts
+        .into_iter()
+        .max_by_key(|&(value, count)| (count, value))
+        .map_or(0, |(value, _)| value)
 }

@@ -34,7 +34,13 @@ impl LegacyMark {
         };
         let text = String::from_utf8_lossy(&bytes);
         let number = |key: &str| {
-            text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=')?.trim().parse::<i64>().ok())
+            text.lines().find_map(|line| {
+                line.strip_prefix(key)?
+                    .strip_prefix('=')?
+                    .trim()
+                    .parse::<i64>()
+                    .ok()
+            })
         };
         Ok((|| {
             Some(LegacyMark {

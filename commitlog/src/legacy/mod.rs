@@ -18,7 +18,9 @@ use parking_lot::RwLock;
 
 pub use listing::{LegacyFile, Listing, list};
 pub use mark::{LegacyMark, MARK_FILE};
-pub use recovery::{Recovered, Stop, abnormal_start, closed_end, intact_behind, normal_start, recover};
+pub use recovery::{
+    Recovered, Stop, abnormal_start, closed_end, intact_behind, normal_start, recover,
+};
 
 use crate::progress::Progress;
 
@@ -50,8 +52,17 @@ impl Mapped {
 impl LegacyLog {
     /// The given files, which are contiguous, ascending and of `file_size` bytes each.
     pub fn new(fs: Arc<dyn Fs>, files: Vec<LegacyFile>, file_size: u64) -> LegacyLog {
-        let files = files.into_iter().map(|file| Arc::new(Mapped { file, map: OnceLock::new() }));
-        LegacyLog { fs, file_size, files: RwLock::new(files.collect()) }
+        let files = files.into_iter().map(|file| {
+            Arc::new(Mapped {
+                file,
+                map: OnceLock::new(),
+            })
+        });
+        LegacyLog {
+            fs,
+            file_size,
+            files: RwLock::new(files.collect()),
+        }
     }
 
     /// Whether no file is left.
@@ -66,7 +77,10 @@ impl LegacyLog {
 
     /// End of the last file, none if no file is left.
     pub fn end(&self) -> Option<i64> {
-        self.files.read().last().map(|f| f.file.start + self.file_size as i64)
+        self.files
+            .read()
+            .last()
+            .map(|f| f.file.start + self.file_size as i64)
     }
 
     /// The files that are left, ascending.
@@ -76,7 +90,9 @@ impl LegacyLog {
 
     /// The bytes `[position, position + len)`, if they lie in one file that is still there.
     pub fn slice(&self, position: i64, len: usize) -> io::Result<Option<Bytes>> {
-        let Some((file, at)) = self.find(position) else { return Ok(None) };
+        let Some((file, at)) = self.find(position) else {
+            return Ok(None);
+        };
         if at + len as u64 > self.file_size {
             return Ok(None);
         }
@@ -85,15 +101,21 @@ impl LegacyLog {
 
     /// The bytes from `position` to the end of its file, and where that file ends.
     pub fn rest_of_file(&self, position: i64) -> io::Result<Option<(Bytes, i64)>> {
-        let Some((file, at)) = self.find(position) else { return Ok(None) };
-        let bytes = file.map(&*self.fs)?.slice(at, (self.file_size - at) as usize);
+        let Some((file, at)) = self.find(position) else {
+            return Ok(None);
+        };
+        let bytes = file
+            .map(&*self.fs)?
+            .slice(at, (self.file_size - at) as usize);
         Ok(Some((bytes, file.file.start + self.file_size as i64)))
     }
 
     /// Removes the first file. Readers that hold slices of it keep them.
     pub(crate) fn remove_first(&self) -> io::Result<Option<PathBuf>> {
         let mut files = self.files.write();
-        let Some(first) = files.first().cloned() else { return Ok(None) };
+        let Some(first) = files.first().cloned() else {
+            return Ok(None);
+        };
         self.fs.remove_file(&first.file.path)?;
         *files = files[1..].into();
         drop(files);

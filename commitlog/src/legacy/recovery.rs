@@ -71,7 +71,9 @@ fn first_store_timestamp(fs: &dyn Fs, file: &LegacyFile) -> io::Result<Option<i6
     let map = fs.map(&file.path, MapMode::ReadOnly)?;
     let mut stored = None;
     map.view(0, map.len() as usize, &mut |bytes| {
-        stored = FrameView::parse(bytes).ok().map(|frame| frame.store_timestamp());
+        stored = FrameView::parse(bytes)
+            .ok()
+            .map(|frame| frame.store_timestamp());
     });
     Ok(stored)
 }
@@ -118,7 +120,11 @@ fn scan_from(
     let total = files.len().saturating_sub(start) as u64 * file_size;
     for (i, file) in files.iter().enumerate().skip(start) {
         let done = (i - start) as u64 * file_size;
-        progress(Progress { what: "checking the legacy commitlog", done, total });
+        progress(Progress {
+            what: "checking the legacy commitlog",
+            done,
+            total,
+        });
         let map = fs.map(&file.path, MapMode::ReadOnly)?;
         let bytes = map.slice(0, map.len() as usize);
         found.end = file.start;
@@ -127,7 +133,11 @@ fn scan_from(
             break;
         }
     }
-    progress(Progress { what: "checking the legacy commitlog", done: total, total });
+    progress(Progress {
+        what: "checking the legacy commitlog",
+        done: total,
+        total,
+    });
     Ok(found)
 }
 
@@ -184,14 +194,19 @@ pub fn intact_behind(
     file_size: u64,
     damaged_at: i64,
 ) -> io::Result<Option<i64>> {
-    for file in files.iter().filter(|f| f.start + file_size as i64 > damaged_at) {
+    for file in files
+        .iter()
+        .filter(|f| f.start + file_size as i64 > damaged_at)
+    {
         let map = fs.map(&file.path, MapMode::ReadOnly)?;
         let bytes = map.slice(0, map.len() as usize);
         let at = if file.start > damaged_at {
             0
         } else {
             let at = (damaged_at - file.start) as usize;
-            let Some(size) = frame_size(&bytes[at..]) else { continue };
+            let Some(size) = frame_size(&bytes[at..]) else {
+                continue;
+            };
             at.saturating_add(size).min(bytes.len())
         };
         let position = file.start + at as i64;

@@ -7,12 +7,24 @@ use crate::frame::FrameError;
 use crate::testing::{PlainStore, at, frame_len, quiet};
 
 fn listing(store: &PlainStore) -> Listing {
-    list(&*store.fs, store.layout.commitlog_dirs(), Some(store.file_size)).unwrap()
+    list(
+        &*store.fs,
+        store.layout.commitlog_dirs(),
+        Some(store.file_size),
+    )
+    .unwrap()
 }
 
 fn recovered(store: &PlainStore) -> Recovered {
     let files = listing(store).files;
-    recover(&*store.fs, &files, store.file_size, normal_start(&files), &quiet).unwrap()
+    recover(
+        &*store.fs,
+        &files,
+        store.file_size,
+        normal_start(&files),
+        &quiet,
+    )
+    .unwrap()
 }
 
 #[test]
@@ -22,8 +34,14 @@ fn lists_what_is_there() {
     store.create(1024);
     store.create(4096);
     let dir = at("commitlog");
-    store.fs.write(&dir.join("00000000000000005120"), b"").unwrap();
-    store.fs.write(&dir.join("00000000000000006144"), b"short").unwrap();
+    store
+        .fs
+        .write(&dir.join("00000000000000005120"), b"")
+        .unwrap();
+    store
+        .fs
+        .write(&dir.join("00000000000000006144"), b"short")
+        .unwrap();
     store.fs.write(&dir.join(".DS_Store"), b"x").unwrap();
     store.fs.create_dir_all(&dir.join("lost+found")).unwrap();
     let listing = listing(&store);
@@ -62,7 +80,10 @@ fn ends_at_the_start_of_a_file_made_ahead() {
     store.create(store.end + 1024);
     store.create(store.end + 2048);
     let found = recovered(&store);
-    assert_eq!((found.end, found.stop, found.last_frame), (5120, Stop::Zeros, Some(4096)));
+    assert_eq!(
+        (found.end, found.stop, found.last_frame),
+        (5120, Stop::Zeros, Some(4096))
+    );
 }
 
 #[test]
@@ -71,7 +92,10 @@ fn ends_at_a_blank_or_the_end_of_the_file() {
     store.append(300);
     let end = store.end;
     store.roll();
-    assert_eq!((recovered(&store).end, recovered(&store).stop), (end, Stop::Blank));
+    assert_eq!(
+        (recovered(&store).end, recovered(&store).stop),
+        (end, Stop::Blank)
+    );
     for rest in 0..8 {
         let mut store = PlainStore::new(1024, 0);
         store.append(300);
@@ -81,7 +105,10 @@ fn ends_at_a_blank_or_the_end_of_the_file() {
     }
     let mut store = PlainStore::new(1024, 0);
     store.fill_to(8);
-    assert_eq!((recovered(&store).end, recovered(&store).stop), (1016, Stop::Zeros));
+    assert_eq!(
+        (recovered(&store).end, recovered(&store).stop),
+        (1016, Stop::Zeros)
+    );
 }
 
 #[test]
@@ -91,7 +118,10 @@ fn damage_ends_the_log_and_what_follows_is_found() {
     store.write(second + 90, b"\xFF");
     let found = recovered(&store);
     assert_eq!(found.end, second);
-    assert!(matches!(found.stop, Stop::Damage(FrameError::BodyCrc { .. })));
+    assert!(matches!(
+        found.stop,
+        Stop::Damage(FrameError::BodyCrc { .. })
+    ));
     let files = listing(&store).files;
     let behind = intact_behind(&*store.fs, &files, 1024, second).unwrap();
     assert_eq!(behind, Some(second + frame_len(100) as i64));
@@ -109,7 +139,10 @@ fn a_frame_from_elsewhere_is_no_frame() {
     store.write(store.end, &stray);
     let found = recovered(&store);
     assert_eq!(found.end, store.end);
-    assert!(matches!(found.stop, Stop::Damage(FrameError::PhysicalOffset { stored: 77, .. })));
+    assert!(matches!(
+        found.stop,
+        Stop::Damage(FrameError::PhysicalOffset { stored: 77, .. })
+    ));
 }
 
 #[test]
@@ -121,14 +154,25 @@ fn after_a_kill_the_scan_begins_at_a_file_that_the_checkpoint_vouches_for() {
     let files = listing(&store).files;
     let first_stamp = |i: usize| first_store_timestamp_of(&store, files[i].start);
     assert_eq!(abnormal_start(&*store.fs, &files, 0).unwrap(), 0);
-    assert_eq!(abnormal_start(&*store.fs, &files, first_stamp(2)).unwrap(), 2);
-    assert_eq!(abnormal_start(&*store.fs, &files, first_stamp(2) - 1).unwrap(), 1);
-    assert_eq!(abnormal_start(&*store.fs, &files, i64::MAX).unwrap(), files.len() - 1);
+    assert_eq!(
+        abnormal_start(&*store.fs, &files, first_stamp(2)).unwrap(),
+        2
+    );
+    assert_eq!(
+        abnormal_start(&*store.fs, &files, first_stamp(2) - 1).unwrap(),
+        1
+    );
+    assert_eq!(
+        abnormal_start(&*store.fs, &files, i64::MAX).unwrap(),
+        files.len() - 1
+    );
 }
 
 fn first_store_timestamp_of(store: &PlainStore, position: i64) -> i64 {
     let frame = &store.frames.iter().find(|f| f.0 == position).unwrap().1;
-    crate::frame::FrameView::parse(frame).unwrap().store_timestamp()
+    crate::frame::FrameView::parse(frame)
+        .unwrap()
+        .store_timestamp()
 }
 
 #[test]
@@ -152,7 +196,10 @@ fn reads_and_removes_from_the_front() {
     let held = log.slice(2048, 10).unwrap().unwrap();
     assert_eq!(log.remove_first().unwrap(), Some(store.file(2048)));
     assert!(!store.fs.exists(&store.file(2048)));
-    assert_eq!((log.min_offset(), log.slice(2048, 1).unwrap()), (Some(3072), None));
+    assert_eq!(
+        (log.min_offset(), log.slice(2048, 1).unwrap()),
+        (Some(3072), None)
+    );
     assert_eq!(&held[..], &store.frames[0].1[..10]);
     for _ in 1..count {
         log.remove_first().unwrap();
@@ -165,7 +212,12 @@ fn the_mark_round_trips() {
     let store = PlainStore::new(1024, 0);
     let path = store.layout.sidecar(MARK_FILE);
     assert_eq!(LegacyMark::load(&*store.fs, &path).unwrap(), None);
-    let mark = LegacyMark { divide: 2048, end: 1500, last_store_timestamp: 77, retired: false };
+    let mark = LegacyMark {
+        divide: 2048,
+        end: 1500,
+        last_store_timestamp: 77,
+        retired: false,
+    };
     mark.save(&*store.fs, &path).unwrap();
     assert_eq!(LegacyMark::load(&*store.fs, &path).unwrap(), Some(mark));
     store.fs.write(&path, b"divide=x").unwrap();

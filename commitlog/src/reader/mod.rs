@@ -143,7 +143,12 @@ impl FrameReader {
     /// message; from the first position that there is if that is larger.
     pub fn new(source: Arc<dyn Source>, position: i64) -> FrameReader {
         let position = position.max(source.min_position());
-        let mut reader = FrameReader { source, position, chunk: None, check_crc: false };
+        let mut reader = FrameReader {
+            source,
+            position,
+            chunk: None,
+            check_crc: false,
+        };
         reader.step_back_to_entry();
         reader
     }
@@ -166,8 +171,12 @@ impl FrameReader {
     #[allow(clippy::should_implement_trait)] // fallible, and not finished when it gives none
     pub fn next(&mut self) -> Result<Option<Framed>, ReadError> {
         loop {
-            let Some((start, half, file_end)) = self.load()? else { return Ok(None) };
-            let Some((_, chunk)) = &self.chunk else { return Ok(None) };
+            let Some((start, half, file_end)) = self.load()? else {
+                return Ok(None);
+            };
+            let Some((_, chunk)) = &self.chunk else {
+                return Ok(None);
+            };
             let at = (self.position - start) as usize;
             let rest = &chunk.bytes[at..];
             let first = match half {
@@ -207,15 +216,22 @@ impl FrameReader {
         };
         if !self.chunk.as_ref().is_some_and(held) {
             self.chunk = None;
-            let chunk = self.source.chunk(self.position)?.filter(|chunk| !chunk.bytes.is_empty());
+            let chunk = self
+                .source
+                .chunk(self.position)?
+                .filter(|chunk| !chunk.bytes.is_empty());
             let Some(chunk) = chunk else { return Ok(None) };
             self.chunk = Some((self.position, chunk));
         }
-        Ok(self.chunk.as_ref().map(|(start, chunk)| (*start, chunk.half, chunk.file_end)))
+        Ok(self
+            .chunk
+            .as_ref()
+            .map(|(start, chunk)| (*start, chunk.half, chunk.file_end)))
     }
 
     fn legacy_frame(&self, rest: &[u8]) -> Result<usize, ReadError> {
-        self.check_frame(rest, self.position).map_err(|e| self.damaged(Half::Legacy, e.into()))
+        self.check_frame(rest, self.position)
+            .map_err(|e| self.damaged(Half::Legacy, e.into()))
     }
 
     fn entry_frame(&self, rest: &[u8]) -> Result<usize, ReadError> {
@@ -223,9 +239,14 @@ impl FrameReader {
         let header = entry_header(rest, self.position).ok_or_else(|| damaged(Damage::Entry))?;
         let body = &rest[ENTRY_HEADER..header.size];
         let physical_offset = self.position + ENTRY_HEADER as i64;
-        let frame = self.check_frame(body, physical_offset).map_err(|e| damaged(e.into()))?;
+        let frame = self
+            .check_frame(body, physical_offset)
+            .map_err(|e| damaged(e.into()))?;
         if frame != body.len() {
-            return Err(damaged(Damage::BodySize { body: body.len(), frame }));
+            return Err(damaged(Damage::BodySize {
+                body: body.len(),
+                frame,
+            }));
         }
         Ok(frame)
     }
@@ -235,13 +256,20 @@ impl FrameReader {
         if self.check_crc {
             frame.validate(position)?;
         } else if frame.physical_offset() != position {
-            return Err(FrameError::PhysicalOffset { stored: frame.physical_offset(), found: position });
+            return Err(FrameError::PhysicalOffset {
+                stored: frame.physical_offset(),
+                found: position,
+            });
         }
         Ok(frame.size())
     }
 
     fn damaged(&self, half: Half, reason: Damage) -> ReadError {
-        ReadError::Damaged { position: self.position, half, reason }
+        ReadError::Damaged {
+            position: self.position,
+            half,
+            reason,
+        }
     }
 
     /// A message's physical offset in the DLedger half lies behind its entry's header: go back to the header.

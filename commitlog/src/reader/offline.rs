@@ -27,7 +27,9 @@ impl OfflineLog {
     /// The log that an examination found: the legacy files up to where they end, and the entries of the own member.
     pub fn new(fs: Arc<dyn Fs>, exam: &Examination) -> OfflineLog {
         let legacy = LegacyLog::new(fs.clone(), exam.legacy.files.clone(), exam.file_size);
-        let entries = exam.own().and_then(|member| Some((member, member.entries?)));
+        let entries = exam
+            .own()
+            .and_then(|member| Some((member, member.entries?)));
         let (files, end) = match entries {
             Some((member, entries)) => (member.data.files.clone(), Some(entries.end)),
             None => (Vec::new(), None),
@@ -42,7 +44,9 @@ impl OfflineLog {
             legacy,
             legacy_end,
         };
-        OfflineLog { halves: Arc::new(halves) }
+        OfflineLog {
+            halves: Arc::new(halves),
+        }
     }
 
     /// First position.
@@ -57,7 +61,10 @@ impl OfflineLog {
 
     /// Start of the DLedger half, none if there is only one half.
     pub fn divided_offset(&self) -> Option<i64> {
-        self.halves.legacy.min_offset().and(self.halves.dledger.min_offset())
+        self.halves
+            .legacy
+            .min_offset()
+            .and(self.halves.dledger.min_offset())
     }
 
     /// Reads frames from a position on; see [`FrameReader::new`].
@@ -71,7 +78,10 @@ impl Source for Halves {
         if position >= self.end {
             return Ok(None);
         }
-        let in_dledger = self.dledger.min_offset().is_some_and(|start| position >= start);
+        let in_dledger = self
+            .dledger
+            .min_offset()
+            .is_some_and(|start| position >= start);
         let (half, log, end) = if in_dledger {
             (Half::Dledger, &self.dledger, self.end)
         } else {
@@ -79,13 +89,23 @@ impl Source for Halves {
         };
         let failed = |source: io::Error| ReadError::Io { position, source };
         let Some((bytes, file_end)) = log.rest_of_file(position).map_err(failed)? else {
-            return Err(ReadError::Gone { position, min: self.min_position() });
+            return Err(ReadError::Gone {
+                position,
+                min: self.min_position(),
+            });
         };
         let readable = usize::try_from(end.min(file_end) - position).unwrap_or(0);
-        Ok(Some(Chunk { bytes: bytes.slice(..readable), file_end, half }))
+        Ok(Some(Chunk {
+            bytes: bytes.slice(..readable),
+            file_end,
+            half,
+        }))
     }
 
     fn min_position(&self) -> i64 {
-        self.legacy.min_offset().or(self.dledger.min_offset()).unwrap_or(0)
+        self.legacy
+            .min_offset()
+            .or(self.dledger.min_offset())
+            .unwrap_or(0)
     }
 }
