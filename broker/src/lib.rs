@@ -5,5 +5,7 @@ pub mod config;
 pub mod ctl;
 pub mod filter;
 pub mod hold;
+pub mod embedded_namesrv;
+pub mod namesrv;
 pub mod stats;
 pub mod tables;

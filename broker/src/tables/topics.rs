@@ -8,7 +8,7 @@ use crate::config::BrokerConfig;
 use dashmap::DashMap;
 use dledger::fs::Fs;
 use parking_lot::{Mutex, RwLock};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -190,8 +190,30 @@ impl TopicTable {
 
     /// All topics in the order of the file, with the version that they make up.
     pub fn snapshot(&self) -> (DataVersion, Vec<Arc<TopicConfig>>) {
+        self.snapshot_with(|| ())
+    }
+
+    /// The same; `at` runs while the table stands still.
+    pub fn snapshot_with(&self, at: impl FnOnce()) -> (DataVersion, Vec<Arc<TopicConfig>>) {
         let head = self.head.lock();
+        at();
         (head.version.clone(), self.in_order())
+    }
+
+    /// The topics that `names` gives while the table stands still, as far as they exist, with the version.
+    pub fn snapshot_of(
+        &self,
+        names: impl FnOnce() -> HashSet<String>,
+    ) -> (DataVersion, Vec<Arc<TopicConfig>>) {
+        let head = self.head.lock();
+        let topics = names().iter().filter_map(|name| self.get(name)).collect();
+        (head.version.clone(), topics)
+    }
+
+    /// Makes a new version of an unchanged table, so that name servers look at it again.
+    pub fn bump(&self) {
+        self.head.lock().version.next();
+        self.file.changed();
     }
 
     fn in_order(&self) -> Vec<Arc<TopicConfig>> {
