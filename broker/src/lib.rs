@@ -3,9 +3,9 @@
 pub mod clients;
 pub mod config;
 pub mod ctl;
+pub mod embedded_namesrv;
 pub mod filter;
 pub mod hold;
-pub mod embedded_namesrv;
 pub mod namesrv;
 pub mod stats;
 pub mod tables;

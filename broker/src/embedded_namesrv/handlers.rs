@@ -34,13 +34,16 @@ impl NameServer {
             code::GET_SYSTEM_TOPIC_LIST_FROM_NS => Ok(self.system_topics()),
             code::GET_UNIT_TOPIC_LIST => Ok(self.flagged(|f| f & UNIT != 0)),
             code::GET_HAS_UNIT_SUB_TOPIC_LIST => Ok(self.flagged(|f| f & UNIT_SUB != 0)),
-            code::GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST => Ok(self.flagged(|f| f & UNIT_SUB != 0 && f & UNIT == 0)),
+            code::GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST => {
+                Ok(self.flagged(|f| f & UNIT_SUB != 0 && f & UNIT == 0))
+            }
             code::DELETE_TOPIC_IN_NAMESRV => self.delete_topic(request),
             code::WIPE_WRITE_PERM_OF_BROKER => self.set_write(request, false),
             code::ADD_WRITE_PERM_OF_BROKER => self.set_write(request, true),
-            code::PUT_KV_CONFIG | code::GET_KV_CONFIG | code::DELETE_KV_CONFIG | code::GET_KVLIST_BY_NAMESPACE => {
-                self.kv_request(request)
-            }
+            code::PUT_KV_CONFIG
+            | code::GET_KV_CONFIG
+            | code::DELETE_KV_CONFIG
+            | code::GET_KVLIST_BY_NAMESPACE => self.kv_request(request),
             code::UPDATE_NAMESRV_CONFIG => Ok(self.update_settings(request)),
             code::GET_NAMESRV_CONFIG => Ok(Response::ok().body(self.settings.print())),
             other => Ok(Response::unsupported(other)),
@@ -50,7 +53,10 @@ impl NameServer {
 
     fn route(&self, request: &Command) -> Result<Response, HeaderError> {
         let topic = request.ext.require("topic")?;
-        let asked = request.ext.get_bool("acceptStandardJsonOnly").unwrap_or(false);
+        let asked = request
+            .ext
+            .get_bool("acceptStandardJsonOnly")
+            .unwrap_or(false);
         let standard = render::wants_standard(request.version, asked);
         let order = match self.settings.order_message_enable() {
             true => self.kv.get(ORDER_NAMESPACE, topic),
@@ -59,7 +65,8 @@ impl NameServer {
         let body = render::route(&self.routes.lock(), topic, order.as_deref(), standard);
         Ok(body.map_or_else(
             || {
-                let remark = format!("No topic route info in name server for the topic: {topic}{FAQ}");
+                let remark =
+                    format!("No topic route info in name server for the topic: {topic}{FAQ}");
                 Response::error(TOPIC_NOT_EXIST, remark)
             },
             |body| Response::ok().body(body),
@@ -84,16 +91,25 @@ impl NameServer {
         };
         let registration = Registration {
             identity,
-            ha_addr: request.ext.get("haServerAddr").unwrap_or_default().to_string(),
+            ha_addr: request
+                .ext
+                .get("haServerAddr")
+                .unwrap_or_default()
+                .to_string(),
             timeout_ms: request.ext.get_i64("heartbeatTimeoutMillis")?,
             acting_master: request.ext.get_bool("enableActingMaster"),
             version,
             topics,
         };
-        let hint = self.routes.lock().register(&registration, Owner::Connection(connection), now_ms());
+        let hint =
+            self.routes
+                .lock()
+                .register(&registration, Owner::Connection(connection), now_ms());
         let mut response = Response::ok().with_fields();
         if let Some(hint) = hint {
-            response = response.field("haServerAddr", hint.ha_addr).field("masterAddr", hint.addr);
+            response = response
+                .field("haServerAddr", hint.ha_addr)
+                .field("masterAddr", hint.addr);
         }
         Ok(match self.kv.table(ORDER_NAMESPACE) {
             Some(table) => response.body(table),
@@ -108,7 +124,10 @@ impl NameServer {
 
     fn query_version(&self, request: &Command) -> Result<Response, HeaderError> {
         let asked = parse(&request.body).ok();
-        let asked = asked.as_ref().and_then(Node::as_map).map_or(DataVersion::zero(), DataVersion::from_map);
+        let asked = asked
+            .as_ref()
+            .and_then(Node::as_map)
+            .map_or(DataVersion::zero(), DataVersion::from_map);
         let known = self.routes.lock().touch(&identity(&request.ext)?, now_ms());
         let changed = known.as_ref().is_none_or(|known| !known.same_as(&asked));
         let response = Response::ok().field("changed", changed);
@@ -119,22 +138,35 @@ impl NameServer {
     }
 
     fn heartbeat(&self, request: &Command) -> Result<Response, HeaderError> {
-        let who = BrokerIdentity { id: request.ext.get_i64("brokerId")?.unwrap_or(0), ..names(&request.ext)? };
+        let who = BrokerIdentity {
+            id: request.ext.get_i64("brokerId")?.unwrap_or(0),
+            ..names(&request.ext)?
+        };
         self.routes.lock().touch(&who, now_ms());
         Ok(Response::ok())
     }
 
     fn members(&self, request: &Command) -> Result<Response, HeaderError> {
-        let (cluster, name) = (request.ext.require("clusterName")?, request.ext.require("brokerName")?);
+        let (cluster, name) = (
+            request.ext.require("clusterName")?,
+            request.ext.require("brokerName")?,
+        );
         Ok(Response::ok().body(render::member_group(&self.routes.lock(), cluster, name)))
     }
 
     fn register_topic(&self, request: &Command) -> Result<Response, HeaderError> {
         let topic = request.ext.require("topic")?;
         let Ok(Node::Map(body)) = parse(&request.body) else {
-            return Ok(Response::error(SYSTEM_ERROR, "the body is no TopicRouteData"));
+            return Ok(Response::error(
+                SYSTEM_ERROR,
+                "the body is no TopicRouteData",
+            ));
         };
-        let queues = body.get("queueDatas").and_then(Node::as_list).into_iter().flatten();
+        let queues = body
+            .get("queueDatas")
+            .and_then(Node::as_list)
+            .into_iter()
+            .flatten();
         let queues = queues.filter_map(|q| queue_data(q.as_map()?));
         self.routes.lock().add_queues(topic, queues.collect());
         Ok(Response::ok())
@@ -162,22 +194,36 @@ impl NameServer {
 
     fn delete_topic(&self, request: &Command) -> Result<Response, HeaderError> {
         let topic = request.ext.require("topic")?;
-        self.routes.lock().delete_topic(topic, request.ext.get("clusterName"));
+        self.routes
+            .lock()
+            .delete_topic(topic, request.ext.get("clusterName"));
         Ok(Response::ok())
     }
 
     fn set_write(&self, request: &Command, writable: bool) -> Result<Response, HeaderError> {
         let broker = request.ext.require("brokerName")?;
         let count = self.routes.lock().set_write(broker, writable);
-        let field = if writable { "addTopicCount" } else { "wipeTopicCount" };
+        let field = if writable {
+            "addTopicCount"
+        } else {
+            "wipeTopicCount"
+        };
         Ok(Response::ok().field(field, i64::try_from(count).unwrap_or(i64::MAX)))
     }
 
     fn kv_request(&self, request: &Command) -> Result<Response, HeaderError> {
         let namespace = request.ext.require("namespace")?;
         if request.code == code::GET_KVLIST_BY_NAMESPACE {
-            let none = || Response::error(QUERY_NOT_FOUND, format!("No config item, Namespace: {namespace}"));
-            return Ok(self.kv.table(namespace).map_or_else(none, |table| Response::ok().body(table)));
+            let none = || {
+                Response::error(
+                    QUERY_NOT_FOUND,
+                    format!("No config item, Namespace: {namespace}"),
+                )
+            };
+            return Ok(self
+                .kv
+                .table(namespace)
+                .map_or_else(none, |table| Response::ok().body(table)));
         }
         let key = request.ext.require("key")?;
         match request.code {
@@ -205,7 +251,9 @@ impl NameServer {
     fn update_settings(&self, request: &Command) -> Response {
         match self.settings.update(&request.body) {
             Ok(()) => Response::ok(),
-            Err(refused @ Refused::BlackListed) => Response::error(NO_PERMISSION, refused.to_string()),
+            Err(refused @ Refused::BlackListed) => {
+                Response::error(NO_PERMISSION, refused.to_string())
+            }
             Err(refused) => Response::error(SYSTEM_ERROR, refused.to_string()),
         }
     }
@@ -221,7 +269,10 @@ fn names(ext: &ExtFields) -> Result<BrokerIdentity, HeaderError> {
 }
 
 fn identity(ext: &ExtFields) -> Result<BrokerIdentity, HeaderError> {
-    Ok(BrokerIdentity { id: ext.require_i64("brokerId")?, ..names(ext)? })
+    Ok(BrokerIdentity {
+        id: ext.require_i64("brokerId")?,
+        ..names(ext)?
+    })
 }
 
 fn queue_data(map: &Map) -> Option<(String, QueueData)> {

@@ -31,25 +31,38 @@ impl KvConfig {
             Some(_) => Err("configTable is no object".into()),
         })?;
         let mut namespaces = Namespaces::new();
-        let table = map.as_ref().and_then(|m| m.get("configTable")).and_then(Node::as_map);
+        let table = map
+            .as_ref()
+            .and_then(|m| m.get("configTable"))
+            .and_then(Node::as_map);
         for (namespace, pairs) in table.into_iter().flat_map(Map::iter) {
             let pairs = pairs.as_map().into_iter().flat_map(Map::iter);
             let pairs = pairs.filter_map(|(k, v)| Some((k.to_string(), v.as_str()?.to_string())));
             namespaces.insert(namespace.to_string(), pairs.collect());
         }
-        Ok(Self { namespaces: RwLock::new(namespaces), file })
+        Ok(Self {
+            namespaces: RwLock::new(namespaces),
+            file,
+        })
     }
 
     /// Sets a pair.
     pub fn put(&self, namespace: &str, key: &str, value: &str) {
         let mut namespaces = self.namespaces.write();
-        namespaces.entry(namespace.to_string()).or_default().insert(key.to_string(), value.to_string());
+        namespaces
+            .entry(namespace.to_string())
+            .or_default()
+            .insert(key.to_string(), value.to_string());
         self.file.changed();
     }
 
     /// The value of a key.
     pub fn get(&self, namespace: &str, key: &str) -> Option<String> {
-        self.namespaces.read().get(namespace).and_then(|pairs| pairs.get(key)).cloned()
+        self.namespaces
+            .read()
+            .get(namespace)
+            .and_then(|pairs| pairs.get(key))
+            .cloned()
     }
 
     /// Removes a pair.
@@ -65,12 +78,18 @@ impl KvConfig {
     pub fn table(&self, namespace: &str) -> Option<String> {
         let namespaces = self.namespaces.read();
         let pairs = namespaces.get(namespace)?;
-        Some(super::render::kv_table(pairs.iter().map(|(k, v)| (k.as_str(), v.as_str()))))
+        Some(super::render::kv_table(
+            pairs.iter().map(|(k, v)| (k.as_str(), v.as_str())),
+        ))
     }
 
     /// Keys of a namespace.
     pub fn keys(&self, namespace: &str) -> Vec<String> {
-        self.namespaces.read().get(namespace).map(|pairs| pairs.keys().cloned().collect()).unwrap_or_default()
+        self.namespaces
+            .read()
+            .get(namespace)
+            .map(|pairs| pairs.keys().cloned().collect())
+            .unwrap_or_default()
     }
 }
 

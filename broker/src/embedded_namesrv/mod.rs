@@ -41,7 +41,11 @@ pub struct NameServer {
 
 impl NameServer {
     /// A name server that listens on `listen`; its pairs are kept in `namesrvKvConfig.json` in `config_dir`.
-    pub fn open(fs: Arc<dyn Fs>, config_dir: &Path, listen: SocketAddr) -> Result<Self, TableError> {
+    pub fn open(
+        fs: Arc<dyn Fs>,
+        config_dir: &Path,
+        listen: SocketAddr,
+    ) -> Result<Self, TableError> {
         Ok(Self {
             routes: Mutex::new(Routes::default()),
             kv: Arc::new(KvConfig::open(fs, config_dir.join("namesrvKvConfig.json"))?),
@@ -58,7 +62,9 @@ impl NameServer {
 
     /// Registers the broker of this process.
     pub fn register_local(&self, registration: &Registration) {
-        self.routes.lock().register(registration, Owner::Local, now_ms());
+        self.routes
+            .lock()
+            .register(registration, Owner::Local, now_ms());
     }
 
     /// Unregisters the broker of this process.
@@ -68,7 +74,9 @@ impl NameServer {
 
     /// Forgets a topic that the broker of this process deleted.
     pub fn forget_local_topic(&self, topic: &TopicConfig, broker: &str) {
-        self.routes.lock().delete_topic_of_broker(&topic.name, broker);
+        self.routes
+            .lock()
+            .delete_topic_of_broker(&topic.name, broker);
     }
 
     /// Topics that are marked as ordered.
@@ -102,7 +110,9 @@ impl NameServer {
         let gone = self.routes.lock().expire(now_ms);
         let connections = self.connections.lock();
         for id in gone {
-            tracing::warn!("name server: a broker was silent for too long and is forgotten (connection {id})");
+            tracing::warn!(
+                "name server: a broker was silent for too long and is forgotten (connection {id})"
+            );
             if let Some(connection) = connections.get(&id).and_then(Weak::upgrade) {
                 connection.close();
             }
@@ -112,7 +122,9 @@ impl NameServer {
 
 impl std::fmt::Debug for NameServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NameServer").field("settings", &self.settings).finish_non_exhaustive()
+        f.debug_struct("NameServer")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
     }
 }
 
@@ -122,13 +134,18 @@ impl Dispatch for NameServer {
     }
 
     fn connected(&self, connection: &Arc<Connection>) {
-        self.connections.lock().insert(connection.id(), Arc::downgrade(connection));
+        self.connections
+            .lock()
+            .insert(connection.id(), Arc::downgrade(connection));
     }
 
     fn closed(&self, connection: &Arc<Connection>) {
         self.connections.lock().remove(&connection.id());
         if self.routes.lock().connection_closed(connection.id()) > 0 {
-            tracing::info!("name server: a broker's connection from {} is closed", connection.peer());
+            tracing::info!(
+                "name server: a broker's connection from {} is closed",
+                connection.peer()
+            );
         }
     }
 }

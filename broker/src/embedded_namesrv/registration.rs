@@ -38,7 +38,10 @@ pub struct Registration {
 }
 
 /// Version and topics of a registration's body; an empty body stands for none.
-pub fn parse_body(body: &[u8], compressed: bool) -> Result<(DataVersion, Vec<TopicConfig>), String> {
+pub fn parse_body(
+    body: &[u8],
+    compressed: bool,
+) -> Result<(DataVersion, Vec<TopicConfig>), String> {
     if body.is_empty() {
         return Ok((DataVersion::zero(), Vec::new()));
     }
@@ -47,9 +50,17 @@ pub fn parse_body(body: &[u8], compressed: bool) -> Result<(DataVersion, Vec<Top
         return parse_compressed(body);
     }
     let root = parse(body).map_err(|e| e.to_string())?;
-    let wrapper = root.as_map().and_then(|m| m.get("topicConfigSerializeWrapper")).and_then(Node::as_map);
-    let Some(wrapper) = wrapper else { return Ok((DataVersion::zero(), Vec::new())) };
-    let version = wrapper.get("dataVersion").and_then(Node::as_map).map_or(DataVersion::zero(), DataVersion::from_map);
+    let wrapper = root
+        .as_map()
+        .and_then(|m| m.get("topicConfigSerializeWrapper"))
+        .and_then(Node::as_map);
+    let Some(wrapper) = wrapper else {
+        return Ok((DataVersion::zero(), Vec::new()));
+    };
+    let version = wrapper
+        .get("dataVersion")
+        .and_then(Node::as_map)
+        .map_or(DataVersion::zero(), DataVersion::from_map);
     let table = wrapper.get("topicConfigTable").and_then(Node::as_map);
     let topics = table.into_iter().flat_map(Map::iter);
     let topics = topics.filter_map(|(name, t)| t.as_map().map(|t| TopicConfig::from_map(name, t)));
@@ -60,13 +71,17 @@ pub fn parse_body(body: &[u8], compressed: bool) -> Result<(DataVersion, Vec<Top
 fn parse_compressed(body: &[u8]) -> Result<(DataVersion, Vec<TopicConfig>), String> {
     let mut bytes = Vec::new();
     let mut inflated = flate2::read::ZlibDecoder::new(body).take(INFLATED_MAX + 1);
-    inflated.read_to_end(&mut bytes).map_err(|e| format!("the compressed body is damaged: {e}"))?;
+    inflated
+        .read_to_end(&mut bytes)
+        .map_err(|e| format!("the compressed body is damaged: {e}"))?;
     if bytes.len() as u64 > INFLATED_MAX {
         return Err("the compressed body is too large".into());
     }
     let mut rest = bytes.as_slice();
     let version = parse(take_piece(&mut rest)?).map_err(|e| e.to_string())?;
-    let version = version.as_map().map_or(DataVersion::zero(), DataVersion::from_map);
+    let version = version
+        .as_map()
+        .map_or(DataVersion::zero(), DataVersion::from_map);
     let count = take_i32(&mut rest)?;
     let mut topics = Vec::new();
     for _ in 0..count {
@@ -78,14 +93,18 @@ fn parse_compressed(body: &[u8]) -> Result<(DataVersion, Vec<TopicConfig>), Stri
 }
 
 fn take_i32(rest: &mut &[u8]) -> Result<i32, String> {
-    let (head, tail) = rest.split_first_chunk::<4>().ok_or("the compressed body ends early")?;
+    let (head, tail) = rest
+        .split_first_chunk::<4>()
+        .ok_or("the compressed body ends early")?;
     *rest = tail;
     Ok(i32::from_be_bytes(*head))
 }
 
 fn take_piece<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], String> {
     let len = usize::try_from(take_i32(rest)?).map_err(|_| "a length is negative".to_string())?;
-    let (head, tail) = rest.split_at_checked(len).ok_or("the compressed body ends early")?;
+    let (head, tail) = rest
+        .split_at_checked(len)
+        .ok_or("the compressed body ends early")?;
     *rest = tail;
     Ok(head)
 }
@@ -102,18 +121,32 @@ fn parse_topic(text: &str) -> Option<TopicConfig> {
 
 /// The body of a registration with these topics, in the form that both generations read. `permission` is the
 /// broker's: when it is not read and write, every topic is limited to it.
-pub fn body<'a>(version: &DataVersion, topics: impl Iterator<Item = &'a TopicConfig>, permission: i32) -> String {
+pub fn body<'a>(
+    version: &DataVersion,
+    topics: impl Iterator<Item = &'a TopicConfig>,
+    permission: i32,
+) -> String {
     let mut table = Map::new();
     for topic in topics {
         table.push(&topic.name, limited(topic, permission).to_map());
     }
-    let wrapper = Map::new().with("dataVersion", version.to_map()).with("topicConfigTable", table);
-    compact(&Map::new().with("filterServerList", Node::List(Vec::new())).with("topicConfigSerializeWrapper", wrapper))
+    let wrapper = Map::new()
+        .with("dataVersion", version.to_map())
+        .with("topicConfigTable", table);
+    compact(
+        &Map::new()
+            .with("filterServerList", Node::List(Vec::new()))
+            .with("topicConfigSerializeWrapper", wrapper),
+    )
 }
 
 /// The topic as a broker with this permission offers it.
 pub fn limited(topic: &TopicConfig, permission: i32) -> TopicConfig {
     const READ_WRITE: i32 = crate::tables::perm::READ | crate::tables::perm::WRITE;
-    let perm = if permission & READ_WRITE == READ_WRITE { topic.perm } else { topic.perm & permission };
+    let perm = if permission & READ_WRITE == READ_WRITE {
+        topic.perm
+    } else {
+        topic.perm & permission
+    };
     topic.clone().with_perm(perm)
 }

@@ -14,9 +14,17 @@ pub fn wants_standard(version: i32, asked: bool) -> bool {
 /// TopicRouteData (request 105). In the standard form broker ids stand in quotes and non-ASCII text is escaped.
 pub fn route(routes: &Routes, topic: &str, order: Option<&str>, standard: bool) -> Option<String> {
     let (brokers, queues) = routes.route(topic)?;
-    let brokers = brokers.into_iter().map(|(name, b)| Node::Map(broker_data(name, b, standard))).collect();
-    let queues = queues.into_iter().map(|(name, q)| Node::Map(queue_data(name, q))).collect();
-    let mut map = Map::new().with("brokerDatas", Node::List(brokers)).with("filterServerTable", Map::new());
+    let brokers = brokers
+        .into_iter()
+        .map(|(name, b)| Node::Map(broker_data(name, b, standard)))
+        .collect();
+    let queues = queues
+        .into_iter()
+        .map(|(name, q)| Node::Map(queue_data(name, q)))
+        .collect();
+    let mut map = Map::new()
+        .with("brokerDatas", Node::List(brokers))
+        .with("filterServerTable", Map::new());
     if let Some(order) = order {
         map.push("orderTopicConf", order);
     }
@@ -27,9 +35,16 @@ pub fn route(routes: &Routes, topic: &str, order: Option<&str>, standard: bool) 
 fn broker_data(name: &str, broker: &BrokerData, standard: bool) -> Map {
     let mut addrs = Map::new();
     for (id, addr) in &broker.addrs {
-        if standard { addrs.push(&id.to_string(), addr.as_str()) } else { addrs.push_integer(*id, addr.as_str()) }
+        if standard {
+            addrs.push(&id.to_string(), addr.as_str())
+        } else {
+            addrs.push_integer(*id, addr.as_str())
+        }
     }
-    let map = Map::new().with("brokerAddrs", addrs).with("brokerName", name).with("cluster", broker.cluster.as_str());
+    let map = Map::new()
+        .with("brokerAddrs", addrs)
+        .with("brokerName", name)
+        .with("cluster", broker.cluster.as_str());
     match broker.acting_master {
         Some(acting) => map.with("enableActingMaster", acting),
         None => map,
@@ -53,9 +68,16 @@ pub fn cluster_info(routes: &Routes) -> String {
     }
     let mut clusters = Map::new();
     for (cluster, names) in routes.clusters() {
-        clusters.push(cluster, Node::List(names.into_iter().map(Node::from).collect()));
+        clusters.push(
+            cluster,
+            Node::List(names.into_iter().map(Node::from).collect()),
+        );
     }
-    compact(&Map::new().with("brokerAddrTable", brokers).with("clusterAddrTable", clusters))
+    compact(
+        &Map::new()
+            .with("brokerAddrTable", brokers)
+            .with("clusterAddrTable", clusters),
+    )
 }
 
 /// Members of one broker name (request 901).
@@ -63,8 +85,14 @@ pub fn member_group(routes: &Routes, cluster: &str, name: &str) -> String {
     let mut group = Map::new();
     if let Some(broker) = routes.brokers().get(name) {
         let mut addrs = Map::new();
-        broker.addrs.iter().for_each(|(id, addr)| addrs.push_integer(*id, addr.as_str()));
-        let members = Map::new().with("brokerAddrs", addrs).with("brokerName", name).with("cluster", cluster);
+        broker
+            .addrs
+            .iter()
+            .for_each(|(id, addr)| addrs.push_integer(*id, addr.as_str()));
+        let members = Map::new()
+            .with("brokerAddrs", addrs)
+            .with("brokerName", name)
+            .with("cluster", cluster);
         group.push("brokerMemberGroup", members);
     }
     compact(&group)

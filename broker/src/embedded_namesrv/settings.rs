@@ -48,14 +48,20 @@ impl NameServerSettings {
             ("enableAllTopicList", "true".into()),
             ("enableTopicList", "true".into()),
             ("listenPort", self.listen.clone()),
-            ("orderMessageEnable", self.order_message_enable().to_string()),
+            (
+                "orderMessageEnable",
+                self.order_message_enable().to_string(),
+            ),
             ("returnOrderTopicConfigToBroker", "true".into()),
         ]
     }
 
     /// Body of the answer to request 319.
     pub fn print(&self) -> String {
-        self.items().iter().map(|(key, value)| format!("{key}={value}\n")).collect()
+        self.items()
+            .iter()
+            .map(|(key, value)| format!("{key}={value}\n"))
+            .collect()
     }
 
     /// Applies request 318, all or nothing. Only `orderMessageEnable` can change; any other key may be given its value.
@@ -69,7 +75,9 @@ impl NameServerSettings {
         for (key, value) in wanted.pairs() {
             match items.iter().find(|(k, _)| *k == key) {
                 Some((_, present)) if present == value => {}
-                Some(("orderMessageEnable", _)) if matches!(value, "true" | "false") => order = value == "true",
+                Some(("orderMessageEnable", _)) if matches!(value, "true" | "false") => {
+                    order = value == "true"
+                }
                 Some(_) => {
                     return Err(Refused::Invalid(format!(
                         "key {key}: the embedded name server takes no other value than its present one for this key"

@@ -28,9 +28,16 @@ pub(super) fn register_in_parts(
     topics: &[Arc<TopicConfig>],
     body_max: usize,
 ) -> Vec<Command> {
-    let whole = registration_body(version, topics.iter().map(AsRef::as_ref), config.broker_permission);
+    let whole = registration_body(
+        version,
+        topics.iter().map(AsRef::as_ref),
+        config.broker_permission,
+    );
     // A part of one topic would be refused by a 5.3 name server that does not know the broker yet.
-    let parts = whole.len().div_ceil(body_max).clamp(1, (topics.len() / 2).max(1));
+    let parts = whole
+        .len()
+        .div_ceil(body_max)
+        .clamp(1, (topics.len() / 2).max(1));
     if parts == 1 {
         return vec![request(config, id, whole)];
     }
@@ -39,7 +46,15 @@ pub(super) fn register_in_parts(
         let mut version = version.clone();
         version.timestamp -= i64::try_from(parts - 1 - i).unwrap_or(0);
         let slice = &topics[bounds(i)..bounds(i + 1)];
-        request(config, id, registration_body(&version, slice.iter().map(AsRef::as_ref), config.broker_permission))
+        request(
+            config,
+            id,
+            registration_body(
+                &version,
+                slice.iter().map(AsRef::as_ref),
+                config.broker_permission,
+            ),
+        )
     };
     (0..parts).map(part).collect()
 }
@@ -61,7 +76,8 @@ pub(super) fn unregister(who: &BrokerIdentity) -> Command {
 
 /// Request 322: a heartbeat that carries the version only.
 pub(super) fn query_version(who: &BrokerIdentity, version: &DataVersion) -> Command {
-    with_identity(Command::request(request_code::QUERY_DATA_VERSION), who).with_body(version.to_json())
+    with_identity(Command::request(request_code::QUERY_DATA_VERSION), who)
+        .with_body(version.to_json())
 }
 
 fn with_identity(command: Command, who: &BrokerIdentity) -> Command {
@@ -74,7 +90,13 @@ fn with_identity(command: Command, who: &BrokerIdentity) -> Command {
 
 /// The order topics that the answer to a registration lists.
 pub(super) fn order_topics(answer: &Command) -> Vec<String> {
-    let Ok(Node::Map(body)) = parse(&answer.body) else { return Vec::new() };
+    let Ok(Node::Map(body)) = parse(&answer.body) else {
+        return Vec::new();
+    };
     let table = body.get("table").and_then(Node::as_map);
-    table.into_iter().flat_map(Map::iter).map(|(topic, _)| topic.to_string()).collect()
+    table
+        .into_iter()
+        .flat_map(Map::iter)
+        .map(|(topic, _)| topic.to_string())
+        .collect()
 }

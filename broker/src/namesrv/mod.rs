@@ -43,8 +43,16 @@ struct Shared {
 
 impl Registrar {
     /// Starts a task for each name server of the configuration; nothing is registered before [`Registrar::lead`].
-    pub fn start(settings: Arc<Settings>, topics: Arc<TopicTable>, embedded: Option<Arc<NameServer>>) -> Self {
-        let shared = Arc::new(Shared { settings, topics, embedded });
+    pub fn start(
+        settings: Arc<Settings>,
+        topics: Arc<TopicTable>,
+        embedded: Option<Arc<NameServer>>,
+    ) -> Self {
+        let shared = Arc::new(Shared {
+            settings,
+            topics,
+            embedded,
+        });
         let orders = watch::Sender::new(Order::default());
         let mut workers = Vec::new();
         for addr in shared.settings.get().name_servers() {
@@ -63,7 +71,11 @@ impl Registrar {
                 }
             });
         }
-        Self { shared, orders, workers }
+        Self {
+            shared,
+            orders,
+            workers,
+        }
     }
 
     /// Registers under `id` from now on: 0 for a leader. An id below 0 stands for no role and is like
@@ -91,17 +103,24 @@ impl Registrar {
     }
 
     fn update_embedded(&self, before: Option<i64>, now: Option<i64>) {
-        let Some(server) = &self.shared.embedded else { return };
+        let Some(server) = &self.shared.embedded else {
+            return;
+        };
         if let Some(old) = before.filter(|_| before != now) {
             server.unregister_local(&self.shared.identity(old));
         }
         let Some(id) = now else { return };
         let order = server.order_topics();
-        self.shared.topics.apply_order(order.iter().map(String::as_str));
+        self.shared
+            .topics
+            .apply_order(order.iter().map(String::as_str));
         loop {
             let (version, topics) = self.shared.topics.snapshot();
             let config = self.shared.settings.get();
-            let topics = topics.iter().map(|t| limited(t, config.broker_permission)).collect();
+            let topics = topics
+                .iter()
+                .map(|t| limited(t, config.broker_permission))
+                .collect();
             server.register_local(&registration(&config, id, version.clone(), topics));
             // A topic that changed meanwhile was registered by its listener, and overwritten just now.
             if self.shared.topics.version() == version {
@@ -112,10 +131,19 @@ impl Registrar {
 
     /// Unregisters everywhere and ends the tasks; those that take longer than `limit` are left behind.
     pub async fn stop(self, limit: Duration) {
-        self.order(|order| *order = Order { id: None, stop: true, ..*order });
+        self.order(|order| {
+            *order = Order {
+                id: None,
+                stop: true,
+                ..*order
+            }
+        });
         let deadline = tokio::time::Instant::now() + limit;
         for mut worker in self.workers {
-            if tokio::time::timeout_at(deadline, &mut worker).await.is_err() {
+            if tokio::time::timeout_at(deadline, &mut worker)
+                .await
+                .is_err()
+            {
                 worker.abort();
             }
         }
@@ -124,7 +152,9 @@ impl Registrar {
 
 impl std::fmt::Debug for Registrar {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Registrar").field("order", &*self.orders.borrow()).finish_non_exhaustive()
+        f.debug_struct("Registrar")
+            .field("order", &*self.orders.borrow())
+            .finish_non_exhaustive()
     }
 }
 
@@ -133,13 +163,17 @@ impl Shared {
     fn follow_table(&self, server: &Arc<NameServer>, orders: watch::Receiver<Order>) {
         let (server, settings) = (Arc::downgrade(server), Arc::clone(&self.settings));
         self.topics.listen(move |change, version| {
-            let (Some(server), Some(id)) = (server.upgrade(), orders.borrow().id) else { return };
+            let (Some(server), Some(id)) = (server.upgrade(), orders.borrow().id) else {
+                return;
+            };
             settings.with(|config| match change {
                 TopicChange::Put(topic) => {
                     let topics = vec![limited(topic, config.broker_permission)];
                     server.register_local(&registration(config, id, version.clone(), topics));
                 }
-                TopicChange::Removed(topic) => server.forget_local_topic(topic, &config.broker_name),
+                TopicChange::Removed(topic) => {
+                    server.forget_local_topic(topic, &config.broker_name)
+                }
             });
         });
     }

@@ -3,7 +3,9 @@
 use super::{Order, Shared, message};
 use crate::tables::TopicChange;
 use parking_lot::Mutex;
-use remoting::{CallError, Client, ClientConfig, Command, Connection, Dispatch, Reply, Response, response_code};
+use remoting::{
+    CallError, Client, ClientConfig, Command, Connection, Dispatch, Reply, Response, response_code,
+};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -171,15 +173,23 @@ impl Worker {
         let (version, topics) = self.shared.topics.snapshot_with(|| {
             self.pending.take();
         });
-        let result = if !self.needs_all && topics.len() > HEARTBEAT_TABLE_MAX && self.version_known(id).await {
+        let result = if !self.needs_all
+            && topics.len() > HEARTBEAT_TABLE_MAX
+            && self.version_known(id).await
+        {
             Ok(())
         } else {
-            self.send_all(message::register(&config, id, &version, &topics)).await
+            self.send_all(message::register(&config, id, &version, &topics))
+                .await
         };
         match result {
             Ok(()) => {
                 if self.failures > 0 || self.registered.is_none() {
-                    tracing::info!("registered at name server {} as {}, id {id}", self.addr, config.broker_addr());
+                    tracing::info!(
+                        "registered at name server {} as {}, id {id}",
+                        self.addr,
+                        config.broker_addr()
+                    );
                 }
                 self.registered = Some(id);
                 self.needs_all = false;
@@ -205,14 +215,20 @@ impl Worker {
             return;
         }
         self.partial_since_all = true;
-        if let Err(failure) = self.send_all(message::register(&config, id, &version, &topics)).await {
+        if let Err(failure) = self
+            .send_all(message::register(&config, id, &version, &topics))
+            .await
+        {
             self.failed(&failure);
         }
     }
 
     fn failed(&mut self, failure: &Failure) {
         if self.failures == 0 {
-            tracing::warn!("cannot register at name server {}: {failure}; it will be tried again", self.addr);
+            tracing::warn!(
+                "cannot register at name server {}: {failure}; it will be tried again",
+                self.addr
+            );
         }
         self.needs_all = true;
         let pause = RETRY_MIN * 2u32.saturating_pow(self.failures.min(10));
@@ -224,23 +240,33 @@ impl Worker {
         for request in requests {
             let answer = self.client.call(&self.addr, request, self.timeout).await?;
             if answer.code != response_code::SUCCESS {
-                return Err(Failure::Refused { code: answer.code, remark: answer.remark().to_string() });
+                return Err(Failure::Refused {
+                    code: answer.code,
+                    remark: answer.remark().to_string(),
+                });
             }
             let ordered = message::order_topics(&answer);
-            self.shared.topics.apply_order(ordered.iter().map(String::as_str));
+            self.shared
+                .topics
+                .apply_order(ordered.iter().map(String::as_str));
         }
         Ok(())
     }
 
     /// Whether the name server says that it has our version; asking is a sign of life.
     async fn version_known(&self, id: i64) -> bool {
-        let request = message::query_version(&self.shared.identity(id), &self.shared.topics.version());
+        let request =
+            message::query_version(&self.shared.identity(id), &self.shared.topics.version());
         let answer = self.client.call(&self.addr, request, self.timeout).await;
-        answer.is_ok_and(|a| a.code == response_code::SUCCESS && a.ext.get_bool("changed") == Some(false))
+        answer.is_ok_and(|a| {
+            a.code == response_code::SUCCESS && a.ext.get_bool("changed") == Some(false)
+        })
     }
 
     async fn unregister(&mut self) {
-        let Some(id) = self.registered.take() else { return };
+        let Some(id) = self.registered.take() else {
+            return;
+        };
         let request = message::unregister(&self.shared.identity(id));
         let limit = UNREGISTER_TIMEOUT.min(self.timeout);
         // A name server that is gone has nothing to forget.
@@ -248,7 +274,11 @@ impl Worker {
             Ok(answer) if answer.code == response_code::SUCCESS => {
                 tracing::info!("unregistered at name server {}, id {id}", self.addr);
             }
-            Ok(answer) => tracing::warn!("name server {} answered {} to our leaving", self.addr, answer.code),
+            Ok(answer) => tracing::warn!(
+                "name server {} answered {} to our leaving",
+                self.addr,
+                answer.code
+            ),
             Err(error) => tracing::warn!("cannot unregister at name server {}: {error}", self.addr),
         }
     }
