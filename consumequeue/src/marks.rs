@@ -1,0 +1,250 @@
+//! The dispatch mark: how far queues and index are known to be synced.
+//!
+//! A small text file of our own, in a folder that no Java broker looks at. It names the last record that it
+//! covers, so that it is worth nothing over another log, and ends with a checksum over itself.
+//!
+//! ```text
+//! ledgermq dispatch mark 1
+//! position=<physical position behind the last record covered>
+//! record=<physical offset> <size> <crc32 of the record, hex>
+//! store_timestamp=<latest one of the records covered, ms>
+//! state=<clean, running or catching-up>
+//! index=<file name> <its header, 80 hex digits>
+//! queues=<number of queues that hold something> <sum of their maximum offsets>
+//! hole_behind=<physical offset; only if a queue has filler whose messages were not looked for yet>
+//! crc=<crc32 of everything above, hex>
+//! ```
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use dledger::fs::Fs;
+
+use crate::error::Error;
+use crate::index::{HEADER_SIZE, Header};
+use crate::log::LogFrame;
+
+const TITLE: &str = "ledgermq dispatch mark 1";
+
+/// A record by place, size and CRC-32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CoveredRecord {
+    pub physical_offset: i64,
+    pub size: usize,
+    pub crc: u32,
+}
+
+impl CoveredRecord {
+    pub fn of(frame: &LogFrame) -> CoveredRecord {
+        CoveredRecord {
+            physical_offset: frame.physical_offset,
+            size: frame.bytes.len(),
+            crc: crc32fast::hash(&frame.bytes),
+        }
+    }
+}
+
+/// What the broker was doing when a mark was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MarkState {
+    /// Stopping; the mark covers everything, and was the last thing written.
+    Clean,
+    /// Running: more was dispatched since.
+    Running,
+    /// Recovering: more was dispatched since, and there may be no abort file.
+    CatchingUp,
+}
+
+impl MarkState {
+    fn name(self) -> &'static str {
+        match self {
+            MarkState::Clean => "clean",
+            MarkState::Running => "running",
+            MarkState::CatchingUp => "catching-up",
+        }
+    }
+
+    fn parse(name: &str) -> Option<MarkState> {
+        [MarkState::Clean, MarkState::Running, MarkState::CatchingUp]
+            .into_iter()
+            .find(|state| state.name() == name)
+    }
+}
+
+/// What was synced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// Where dispatch goes on.
+    pub position: i64,
+    /// The last record in front of it; the first one behind it if there is none in front.
+    pub record: CoveredRecord,
+    /// Latest store time of the records in front of it.
+    pub store_timestamp: i64,
+    /// What the broker was doing.
+    pub state: MarkState,
+    /// Name and header of the last index file.
+    pub index: Option<(String, Header)>,
+    /// Number of queues that hold something, and the sum of their maximum offsets.
+    pub queues: (i64, i64),
+    /// Where to read again for messages that were missing in a queue.
+    pub hole_behind: Option<i64>,
+}
+
+/// Where the mark is kept.
+#[derive(Debug, Clone)]
+pub struct MarkFile {
+    fs: Arc<dyn Fs>,
+    path: PathBuf,
+}
+
+impl MarkFile {
+    /// The mark in a folder of ours in the store; made when the first mark is written.
+    pub fn new(fs: Arc<dyn Fs>, folder: &Path) -> MarkFile {
+        MarkFile {
+            fs,
+            path: folder.join("dispatch-mark"),
+        }
+    }
+
+    /// The mark, if there is one that is whole.
+    pub(crate) fn load(&self) -> Option<Mark> {
+        decode(&self.fs.read(&self.path).ok()?)
+    }
+
+    /// Replaces the mark, durably.
+    pub(crate) fn save(&self, mark: &Mark) -> Result<(), Error> {
+        let io = || Error::io("write dispatch mark", &self.path);
+        if let Some(folder) = self.path.parent()
+            && !self.fs.exists(folder)
+        {
+            self.fs.create_dir_all(folder).map_err(io())?;
+        }
+        self.fs.write_durable(&self.path, encode(mark).as_bytes()).map_err(io())
+    }
+
+    /// Removes the mark, before queues or index are changed in a way that it does not know of.
+    pub(crate) fn remove(&self) -> Result<(), Error> {
+        let io = || Error::io("remove dispatch mark", &self.path);
+        if !self.fs.exists(&self.path) {
+            return Ok(());
+        }
+        self.fs.remove_file(&self.path).map_err(io())?;
+        match self.path.parent() {
+            Some(folder) => self.fs.sync_dir(folder).map_err(io()),
+            None => Ok(()),
+        }
+    }
+}
+
+fn encode(mark: &Mark) -> String {
+    let mut text = format!(
+        "{TITLE}\nposition={}\nrecord={} {} {:08x}\nstore_timestamp={}\nstate={}\n",
+        mark.position,
+        mark.record.physical_offset,
+        mark.record.size,
+        mark.record.crc,
+        mark.store_timestamp,
+        mark.state.name(),
+    );
+    // Writing to a string cannot fail.
+    if let Some((name, header)) = &mark.index {
+        let _ = write!(text, "index={name} ");
+        for byte in header.encode() {
+            let _ = write!(text, "{byte:02x}");
+        }
+        text.push('\n');
+    }
+    let _ = writeln!(text, "queues={} {}", mark.queues.0, mark.queues.1);
+    if let Some(behind) = mark.hole_behind {
+        let _ = writeln!(text, "hole_behind={behind}");
+    }
+    let crc = crc32fast::hash(text.as_bytes());
+    let _ = writeln!(text, "crc={crc:08x}");
+    text
+}
+
+fn decode(bytes: &[u8]) -> Option<Mark> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let (covered, crc) = text.rsplit_once("crc=")?;
+    if u32::from_str_radix(crc.trim_end(), 16).ok()? != crc32fast::hash(covered.as_bytes()) {
+        return None;
+    }
+    let mut lines = covered.lines();
+    if lines.next()? != TITLE {
+        return None;
+    }
+    let value = |name: &str| {
+        covered
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
+    };
+    let mut record = value("record")?.split(' ');
+    let mut queues = value("queues")?.split(' ');
+    let index = match value("index") {
+        Some(index) => Some(decode_index(index)?),
+        None => None,
+    };
+    Some(Mark {
+        position: value("position")?.parse().ok()?,
+        record: CoveredRecord {
+            physical_offset: record.next()?.parse().ok()?,
+            size: record.next()?.parse().ok()?,
+            crc: u32::from_str_radix(record.next()?, 16).ok()?,
+        },
+        store_timestamp: value("store_timestamp")?.parse().ok()?,
+        state: MarkState::parse(value("state")?)?,
+        index,
+        queues: (queues.next()?.parse().ok()?, queues.next()?.parse().ok()?),
+        hole_behind: match value("hole_behind") {
+            Some(behind) => Some(behind.parse().ok()?),
+            None => None,
+        },
+    })
+}
+
+fn decode_index(text: &str) -> Option<(String, Header)> {
+    let (name, digits) = text.split_once(' ')?;
+    let mut header = [0; HEADER_SIZE];
+    if digits.len() != 2 * HEADER_SIZE || !digits.is_ascii() {
+        return None;
+    }
+    for (at, byte) in header.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).ok()?;
+    }
+    Some((name.to_owned(), Header::decode(&header)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn round_trip_and_damage() {
+        let mut mark = Mark {
+            position: 1234,
+            record: CoveredRecord {
+                physical_offset: 1000,
+                size: 234,
+                crc: 0xABCD,
+            },
+            store_timestamp: 99,
+            state: MarkState::Clean,
+            index: Some(("20240131093015123".into(), Header::following(None))),
+            queues: (3, 77),
+            hole_behind: Some(5),
+        };
+        let text = encode(&mark);
+        assert_eq!(decode(text.as_bytes()), Some(mark.clone()));
+        for at in 0..text.len() {
+            let mut bytes = text.clone().into_bytes();
+            bytes[at] ^= 1;
+            assert_ne!(decode(&bytes), Some(mark.clone()), "byte {at}");
+            assert_eq!(decode(&text.as_bytes()[..at.min(text.len() - 2)]), None);
+        }
+        mark.index = None;
+        mark.hole_behind = None;
+        mark.state = MarkState::CatchingUp;
+        assert_eq!(decode(encode(&mark).as_bytes()), Some(mark));
+    }
+}
