@@ -49,7 +49,10 @@ pub(crate) fn queues<L: MessageLog>(
             let Some(gap) = missing_unit(queues, &frame, topic_exists)? else {
                 continue;
             };
-            if lowest.as_ref().is_none_or(|lowest| gap.resume_at < lowest.resume_at) {
+            if lowest
+                .as_ref()
+                .is_none_or(|lowest| gap.resume_at < lowest.resume_at)
+            {
                 lowest = Some(gap);
             }
         }
@@ -59,7 +62,11 @@ pub(crate) fn queues<L: MessageLog>(
 
 /// Looks for parts of the log in front of `end` whose keys are not in the index: at its begin, between its files
 /// (a file that Java removed after a crash), at its end.
-pub(crate) fn index<L: MessageLog>(log: &L, index: &KeyIndex, end: i64) -> Result<Option<Gap>, Error> {
+pub(crate) fn index<L: MessageLog>(
+    log: &L,
+    index: &KeyIndex,
+    end: i64,
+) -> Result<Option<Gap>, Error> {
     let begin = log.min_offset();
     let gap = |frame: LogFrame, what: &str| {
         Some(Gap {
@@ -108,13 +115,20 @@ fn sampled_keys<L: MessageLog>(log: &L, index: &KeyIndex, end: i64) -> Result<Op
         let (time, mut found) = (record.store_timestamp, false);
         index.visit(record.topic, key, time, time, |physical_offset| {
             found = physical_offset == frame.physical_offset;
-            if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if found {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         })?;
         if !found {
             return Ok(Some(Gap {
                 resume_at: frame.physical_offset,
-                what: format!("index: a key of the message at {} is missing (hash {})",
-                    frame.physical_offset, TopicHash::of(record.topic).key(key)),
+                what: format!(
+                    "index: a key of the message at {} is missing (hash {})",
+                    frame.physical_offset,
+                    TopicHash::of(record.topic).key(key)
+                ),
             }));
         }
     }
@@ -150,8 +164,16 @@ fn missing_unit(
     if !record.is_queued() {
         return Ok(None);
     }
-    let name = || format!("{}-{} offset {}", record.topic, record.queue_id, record.queue_offset);
-    let Some(queue) = queues.queue(record.topic, record.queue_id).filter(|queue| queue.max_offset() > 0) else {
+    let name = || {
+        format!(
+            "{}-{} offset {}",
+            record.topic, record.queue_id, record.queue_offset
+        )
+    };
+    let Some(queue) = queues
+        .queue(record.topic, record.queue_id)
+        .filter(|queue| queue.max_offset() > 0)
+    else {
         return Ok(topic_exists(record.topic).then(|| Gap {
             resume_at: 0,
             what: format!("{}: the queue is missing", name()),
@@ -172,10 +194,16 @@ fn missing_unit(
 }
 
 /// Physical end of the last message at or in front of a queue offset that precedes a record; 0 if there is none.
-fn last_before(queue: &ConsumeQueue, queue_offset: i64, physical_offset: i64) -> Result<i64, Error> {
+fn last_before(
+    queue: &ConsumeQueue,
+    queue_offset: i64,
+    physical_offset: i64,
+) -> Result<i64, Error> {
     for at in [queue_offset, queue_offset - 1] {
         let unit = queue.raw_unit(at.max(0))?;
-        if let Some(unit) = unit.filter(|unit| unit.is_message() && unit.physical_offset < physical_offset) {
+        if let Some(unit) =
+            unit.filter(|unit| unit.is_message() && unit.physical_offset < physical_offset)
+        {
             return Ok(unit.physical_end());
         }
     }
@@ -193,7 +221,10 @@ fn has_key(frame: &LogFrame) -> bool {
 fn next_with_key<L: MessageLog>(log: &L, from: i64, end: i64) -> Result<Option<LogFrame>, Error> {
     let mut frames = log.frames(from);
     for _ in 0..KEYLESS_RECORDS {
-        match frames.next_frame()?.filter(|frame| frame.physical_offset < end) {
+        match frames
+            .next_frame()?
+            .filter(|frame| frame.physical_offset < end)
+        {
             None => return Ok(None),
             Some(frame) if has_key(&frame) => return Ok(Some(frame)),
             Some(_) => {}
@@ -203,7 +234,11 @@ fn next_with_key<L: MessageLog>(log: &L, from: i64, end: i64) -> Result<Option<L
 }
 
 /// As [`next_with_key`], behind the record that begins at `record`.
-fn next_with_key_behind<L: MessageLog>(log: &L, record: i64, end: i64) -> Result<Option<LogFrame>, Error> {
+fn next_with_key_behind<L: MessageLog>(
+    log: &L,
+    record: i64,
+    end: i64,
+) -> Result<Option<LogFrame>, Error> {
     match log.frames(record).next_frame()? {
         Some(frame) => next_with_key(log, frame.physical_end(), end),
         None => Ok(None),

@@ -99,8 +99,12 @@ impl Batch {
         let record = Record::of(&view);
         let store_timestamp = record.store_timestamp;
         if !is_folder_name(record.topic) || record.queue_id < 0 {
-            warn!(topic = record.topic, queue_id = record.queue_id, physical_offset = frame.physical_offset,
-                "a message names an impossible topic or queue and is not dispatched");
+            warn!(
+                topic = record.topic,
+                queue_id = record.queue_id,
+                physical_offset = frame.physical_offset,
+                "a message names an impossible topic or queue and is not dispatched"
+            );
             return Ok(store_timestamp);
         }
         if !self.topics.contains_key(record.topic) {
@@ -189,7 +193,10 @@ impl Batch {
 
     /// The run of a queue; looked up anew if its topic was deleted meanwhile.
     fn run(&mut self, topic: &str, queue_id: i32, queues: &ConsumeQueues) -> usize {
-        let known = self.topics.get(topic).and_then(|topic| topic.runs.get(&queue_id).copied());
+        let known = self
+            .topics
+            .get(topic)
+            .and_then(|topic| topic.runs.get(&queue_id).copied());
         match known {
             Some(run) if !self.runs[run].queue.is_removed() => run,
             Some(run) => {
@@ -212,7 +219,13 @@ impl Batch {
         }
     }
 
-    fn append(&mut self, run: usize, queue_offset: i64, unit: &[u8], queues: &ConsumeQueues) -> Result<(), Error> {
+    fn append(
+        &mut self,
+        run: usize,
+        queue_offset: i64,
+        unit: &[u8],
+        queues: &ConsumeQueues,
+    ) -> Result<(), Error> {
         let state = &mut self.runs[run];
         let count = (state.units.len() / unit.len()) as i64;
         if count > 0 && queue_offset != state.start + count {
@@ -243,15 +256,31 @@ impl Batch {
         self.written.grown.1 += after - before.0;
         let (topic, queue_id) = (queue.topic(), queue.queue_id());
         if let Some(hole) = applied.hole {
-            warn!(topic, queue_id, ?hole, "queue offsets without a message; filler was put in their place");
+            warn!(
+                topic,
+                queue_id,
+                ?hole,
+                "queue offsets without a message; filler was put in their place"
+            );
             let behind = self.written.hole_behind.get_or_insert(before.1);
             *behind = before.1.min(*behind);
         }
         if let Some(offset) = applied.restarted_at {
-            warn!(topic, queue_id, offset, "the queue begins anew at this offset; what it held from there on is superseded");
+            warn!(
+                topic,
+                queue_id,
+                offset,
+                "the queue begins anew at this offset; what it held from there on is superseded"
+            );
         }
         if applied.refused {
-            error!(topic, queue_id, offset = run.start, end = before.0, "a message has an impossible queue offset and is not dispatched");
+            error!(
+                topic,
+                queue_id,
+                offset = run.start,
+                end = before.0,
+                "a message has an impossible queue offset and is not dispatched"
+            );
         }
         Ok(())
     }

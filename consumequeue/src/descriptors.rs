@@ -51,7 +51,11 @@ impl Descriptors {
     }
 
     /// The file, from the cache or opened for reading and writing.
-    pub fn get(&self, key: FileKey, path: impl FnOnce() -> std::path::PathBuf) -> io::Result<Arc<dyn File>> {
+    pub fn get(
+        &self,
+        key: FileKey,
+        path: impl FnOnce() -> std::path::PathBuf,
+    ) -> io::Result<Arc<dyn File>> {
         let mut shard = self.shard(key).lock();
         shard.clock += 1;
         let now = shard.clock;
@@ -80,7 +84,10 @@ impl Descriptors {
 
     /// Files open at present.
     pub fn open_files(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().files.len()).sum()
+        self.shards
+            .iter()
+            .map(|shard| shard.lock().files.len())
+            .sum()
     }
 
     fn insert(&self, key: FileKey, file: Arc<dyn File>) {

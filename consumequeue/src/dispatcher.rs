@@ -229,7 +229,10 @@ impl<L: MessageLog> Dispatcher<L> {
         if let Some(behind) = hole {
             // The messages may be in the log in front of where the work began. If not, the filler stays.
             let from = behind.max(self.shared.log.min_offset());
-            info!(from, "reading again for messages that were missing in a queue");
+            info!(
+                from,
+                "reading again for messages that were missing in a queue"
+            );
             self.shared.go_back(from)?;
             let again = self.shared.run_to_end(progress)?;
             self.shared.state.lock().hole_behind = None;
@@ -288,7 +291,11 @@ impl<L: MessageLog> Dispatcher<L> {
     /// Dispatches the rest, syncs, and writes the mark of a clean stop. Blocking. Nothing may be dispatched after
     /// it.
     pub fn close(&self) -> Result<Checkpoint, Error> {
-        while !self.shared.step(true, self.shared.config.batch_frames)?.at_end {}
+        while !self
+            .shared
+            .step(true, self.shared.config.batch_frames)?
+            .at_end
+        {}
         self.shared.state.lock().mark_state = MarkState::Clean;
         self.shared.checkpoint(true)
     }
@@ -333,16 +340,18 @@ impl<L: MessageLog> Shared<L> {
     fn step(&self, announce: bool, max_frames: usize) -> Result<Step, Error> {
         let mut state = self.state.lock();
         let state = &mut *state;
-        let result = self.fill(state, announce, max_frames).and_then(|(step, filled)| {
-            self.write(state)?;
-            if let Some(last) = filled.last {
-                state.position = last.physical_end();
-                state.last = Some(last);
-            }
-            state.store_timestamp = state.store_timestamp.max(filled.store_timestamp);
-            self.position.store(state.position, Ordering::Release);
-            Ok(step)
-        });
+        let result = self
+            .fill(state, announce, max_frames)
+            .and_then(|(step, filled)| {
+                self.write(state)?;
+                if let Some(last) = filled.last {
+                    state.position = last.physical_end();
+                    state.last = Some(last);
+                }
+                state.store_timestamp = state.store_timestamp.max(filled.store_timestamp);
+                self.position.store(state.position, Ordering::Release);
+                Ok(step)
+            });
         if result.is_ok() && announce {
             state.batch.announce(&|batch| self.listener.arrived(batch));
         }
@@ -356,10 +365,19 @@ impl<L: MessageLog> Shared<L> {
     }
 
     /// Reads records into the batch.
-    fn fill(&self, state: &mut State<L>, announce: bool, max_frames: usize) -> Result<(Step, Filled), Error> {
+    fn fill(
+        &self,
+        state: &mut State<L>,
+        announce: bool,
+        max_frames: usize,
+    ) -> Result<(Step, Filled), Error> {
         let begin = self.log.min_offset();
         if state.position < begin {
-            info!(from = state.position, to = begin, "the log begins behind the dispatch position; moving up");
+            info!(
+                from = state.position,
+                to = begin,
+                "the log begins behind the dispatch position; moving up"
+            );
             state.position = begin;
             state.frames = None;
             state.last = None;
@@ -431,7 +449,13 @@ impl<L: MessageLog> Shared<L> {
             done.bytes += step.bytes as u64;
             let position = self.position.load(Ordering::Acquire);
             let end = self.log.committed_end();
-            if progress(Progress { from, position, end }).is_break() {
+            if progress(Progress {
+                from,
+                position,
+                end,
+            })
+            .is_break()
+            {
                 self.checkpoint(false)?;
                 return Err(Error::Stopped);
             }
@@ -464,11 +488,17 @@ impl<L: MessageLog> Shared<L> {
     fn checkpoint(&self, always: bool) -> Result<Checkpoint, Error> {
         let mut last_mark = self.last_mark.lock();
         let mark = self.next_mark();
-        let index_timestamp = || self.index.as_ref().map_or(0, |index| index.full_timestamp());
+        let index_timestamp = || {
+            self.index
+                .as_ref()
+                .map_or(0, |index| index.full_timestamp())
+        };
         let Some(mark) = mark.filter(|mark| always || last_mark.as_ref() != Some(mark)) else {
             let state = self.state.lock();
             return Ok(Checkpoint {
-                position: last_mark.as_ref().map_or(state.position, |mark| mark.position),
+                position: last_mark
+                    .as_ref()
+                    .map_or(state.position, |mark| mark.position),
                 store_timestamp: last_mark.as_ref().map_or(0, |mark| mark.store_timestamp),
                 index_timestamp: index_timestamp(),
             });
@@ -494,7 +524,9 @@ impl<L: MessageLog> Shared<L> {
             Some(last) => CoveredRecord::of(last),
             None => state.witness?,
         };
-        let inventory = *state.inventory.get_or_insert_with(|| recovery::inventory(&self.queues));
+        let inventory = *state
+            .inventory
+            .get_or_insert_with(|| recovery::inventory(&self.queues));
         Some(Mark {
             position: state.position,
             record,

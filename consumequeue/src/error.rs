@@ -54,7 +54,9 @@ pub enum Error {
         reason: String,
     },
     /// A sync failed before: what is on disk is no longer known, nothing more may be vouched for.
-    #[error("an earlier sync of the consume queues or the index failed; restart to recover them from the log")]
+    #[error(
+        "an earlier sync of the consume queues or the index failed; restart to recover them from the log"
+    )]
     Poisoned,
     /// The work was told to stop.
     #[error("stopped")]
@@ -63,7 +65,10 @@ pub enum Error {
 
 impl Error {
     /// Wraps an I/O error with what was tried.
-    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
+    pub(crate) fn io(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> Error {
         let path = path.into();
         move |source| Error::Io {
             action,

@@ -120,7 +120,9 @@ impl MarkFile {
         {
             self.fs.create_dir_all(folder).map_err(io())?;
         }
-        self.fs.write_durable(&self.path, encode(mark).as_bytes()).map_err(io())
+        self.fs
+            .write_durable(&self.path, encode(mark).as_bytes())
+            .map_err(io())
     }
 
     /// Removes the mark, before queues or index are changed in a way that it does not know of.

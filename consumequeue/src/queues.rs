@@ -12,7 +12,7 @@ use tracing::{info, warn};
 
 use crate::descriptors::Descriptors;
 use crate::error::Error;
-use crate::queue::{ConsumeQueue, QueueFiles, queue_files};
+use crate::queue::{ConsumeQueue, Damage, QueueFiles, queue_files};
 use crate::unit::UNIT_SIZE;
 
 /// Filler that a hole in a queue may need at most, in units.
@@ -56,6 +56,17 @@ pub struct DamagedQueue {
     pub what: String,
 }
 
+impl DamagedQueue {
+    fn of(queue: &ConsumeQueue, damage: Damage) -> DamagedQueue {
+        DamagedQueue {
+            topic: queue.topic().to_owned(),
+            queue_id: queue.queue_id(),
+            resume_at: damage.resume_at,
+            what: damage.what,
+        }
+    }
+}
+
 /// What [`ConsumeQueues::open`] found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueuesReport {
@@ -80,7 +91,10 @@ pub struct ConsumeQueues {
 
 impl ConsumeQueues {
     /// Opens every queue of the folder; the folder need not exist.
-    pub fn open(fs: Arc<dyn Fs>, config: &QueuesConfig) -> Result<(ConsumeQueues, QueuesReport), Error> {
+    pub fn open(
+        fs: Arc<dyn Fs>,
+        config: &QueuesConfig,
+    ) -> Result<(ConsumeQueues, QueuesReport), Error> {
         let unit = UNIT_SIZE as u64;
         let file_size = i64::try_from(config.file_size.div_ceil(unit) * unit).unwrap_or(0);
         if file_size <= 0 || config.file_size == 0 {
@@ -127,7 +141,11 @@ impl ConsumeQueues {
 
     /// The topics that have a queue, sorted.
     pub fn topics(&self) -> Vec<Arc<str>> {
-        let mut topics: Vec<_> = self.topics.iter().map(|topic| topic.key().clone()).collect();
+        let mut topics: Vec<_> = self
+            .topics
+            .iter()
+            .map(|topic| topic.key().clone())
+            .collect();
         topics.sort();
         topics
     }
@@ -170,12 +188,18 @@ impl ConsumeQueues {
 
     /// The physical offset behind the last message that any queue names; 0 if there is none.
     pub fn max_physical_offset(&self) -> i64 {
-        self.all().iter().map(|queue| queue.physical_end()).max().unwrap_or(0)
+        self.all()
+            .iter()
+            .map(|queue| queue.physical_end())
+            .max()
+            .unwrap_or(0)
     }
 
     /// Adjusts all minimum offsets after the begin of the log has moved to `log_min`.
     pub fn correct_min_offsets(&self, log_min: i64) -> Result<(), Error> {
-        self.all().iter().try_for_each(|queue| queue.correct_min(log_min))
+        self.all()
+            .iter()
+            .try_for_each(|queue| queue.correct_min(log_min))
     }
 
     /// Removes queue files whose messages all lie below the begin of the log, then adjusts the minimum offsets;
@@ -198,7 +222,9 @@ impl ConsumeQueues {
         }
         let dirty = std::mem::take(&mut *self.dirty.lock());
         for queue in dirty {
-            queue.sync().inspect_err(|_| self.poisoned.store(true, Ordering::Release))?;
+            queue
+                .sync()
+                .inspect_err(|_| self.poisoned.store(true, Ordering::Release))?;
         }
         Ok(())
     }
@@ -225,13 +251,39 @@ impl ConsumeQueues {
         Ok(cut)
     }
 
+    /// Overwrites with zeros what a crash may have left behind the ends of the queues, when at most `units` were
+    /// written there.
+    pub(crate) fn clear_behind(&self, units: i64) -> Result<(), Error> {
+        for queue in self.all() {
+            queue.zero_behind(queue.max_offset(), units)?;
+            self.note_changed(&queue);
+        }
+        Ok(())
+    }
+
+    /// Looks at the ends of all queues unit by unit, as after a crash of a broker that kept no mark.
+    pub(crate) fn scan_tails(&self) -> Result<Vec<DamagedQueue>, Error> {
+        let mut damaged = Vec::new();
+        for queue in self.all() {
+            if let Some(damage) = queue.scan_tail()? {
+                damaged.push(DamagedQueue::of(&queue, damage));
+            }
+            self.note_changed(&queue);
+        }
+        Ok(damaged)
+    }
+
     fn load(&self) -> Result<QueuesReport, Error> {
         let mut report = QueuesReport::default();
         let mut found = Vec::new();
         let mut sizes: HashMap<u64, usize> = HashMap::new();
         for (topic, queue_id) in self.folders(&mut report)? {
             let dir = self.files.root.join(&*topic).join(queue_id.to_string());
-            let entries = self.files.fs.list(&dir).map_err(Error::io("list folder", &dir))?;
+            let entries = self
+                .files
+                .fs
+                .list(&dir)
+                .map_err(Error::io("list folder", &dir))?;
             let (files, foreign) = queue_files(&entries);
             if foreign > 0 {
                 report.foreign_names += foreign;
@@ -244,22 +296,26 @@ impl ConsumeQueues {
         }
         self.check_sizes(&sizes)?;
         for (topic, queue_id, files) in found {
-            let (queue, damage) = ConsumeQueue::load(self.files.clone(), topic.clone(), queue_id, &files)?;
+            let (queue, damage) =
+                ConsumeQueue::load(self.files.clone(), topic.clone(), queue_id, &files)?;
             if let Some(damage) = damage {
                 warn!(%topic, queue_id, what = damage.what, "consume queue is damaged; it will be made again from the log");
-                report.damaged.push(DamagedQueue {
-                    topic: topic.to_string(),
-                    queue_id,
-                    resume_at: damage.resume_at,
-                    what: damage.what,
-                });
+                report.damaged.push(DamagedQueue::of(&queue, damage));
             }
             let queue = Arc::new(queue);
             self.note_changed(&queue);
-            self.topics.entry(topic).or_default().write().insert(queue_id, queue);
+            self.topics
+                .entry(topic)
+                .or_default()
+                .write()
+                .insert(queue_id, queue);
             report.queues += 1;
         }
-        info!(queues = report.queues, damaged = report.damaged.len(), "consume queues opened");
+        info!(
+            queues = report.queues,
+            damaged = report.damaged.len(),
+            "consume queues opened"
+        );
         Ok(report)
     }
 
@@ -296,7 +352,10 @@ impl ConsumeQueues {
             return Ok(());
         }
         let usable = |size: u64| size > 0 && size % UNIT_SIZE as u64 == 0;
-        let common = sizes.iter().filter(|(size, _)| usable(**size)).max_by_key(|(_, count)| **count);
+        let common = sizes
+            .iter()
+            .filter(|(size, _)| usable(**size))
+            .max_by_key(|(_, count)| **count);
         match common {
             None => Ok(()),
             Some((found, _)) => Err(Error::FileSize {

@@ -3,7 +3,7 @@
 use commitlog::frame::{
     FrameView, TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK,
 };
-use remoting::message::{java_hash, names, properties, property};
+use remoting::message::{java_hash, properties, property, topic};
 
 use crate::delay_levels::DelayLevels;
 use crate::unit::Unit;
@@ -54,7 +54,10 @@ impl<'a> Record<'a> {
 
     /// Whether the message has a place in a consume queue: half and rolled-back ones have not.
     pub fn is_queued(&self) -> bool {
-        !matches!(self.transaction, TRANSACTION_PREPARED | TRANSACTION_ROLLBACK)
+        !matches!(
+            self.transaction,
+            TRANSACTION_PREPARED | TRANSACTION_ROLLBACK
+        )
     }
 
     /// Whether its keys are indexed: a rollback's are not.
@@ -74,9 +77,13 @@ impl<'a> Record<'a> {
 
     /// Time of delivery for a message that waits for it, else the hash of the tags.
     fn tags_code(&self, levels: &DelayLevels) -> i64 {
-        if !self.delay.is_empty() && self.topic == names::topic::SCHEDULE {
-            let level = std::str::from_utf8(self.delay).ok().and_then(|text| text.parse().ok());
-            if let Some(time) = level.and_then(|level| levels.deliver_time(level, self.store_timestamp)) {
+        if !self.delay.is_empty() && self.topic == topic::SCHEDULE {
+            let level = std::str::from_utf8(self.delay)
+                .ok()
+                .and_then(|text| text.parse().ok());
+            if let Some(time) =
+                level.and_then(|level| levels.deliver_time(level, self.store_timestamp))
+            {
                 return time;
             }
         }
@@ -90,7 +97,9 @@ impl<'a> Record<'a> {
     pub fn keys(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let unique = std::str::from_utf8(self.unique_key).unwrap_or_default();
         let keys = std::str::from_utf8(self.keys).unwrap_or_default();
-        std::iter::once(unique).chain(keys.split(KEY_SEPARATOR)).filter(|key| !key.is_empty())
+        std::iter::once(unique)
+            .chain(keys.split(KEY_SEPARATOR))
+            .filter(|key| !key.is_empty())
     }
 }
 
@@ -145,13 +154,22 @@ mod tests {
 
     #[test]
     fn transaction_types() {
-        for (flag, queued, indexed) in [(0, true, true), (4, false, true), (8, true, true), (12, false, false)] {
+        for (flag, queued, indexed) in [
+            (0, true, true),
+            (4, false, true),
+            (8, true, true),
+            (12, false, false),
+        ] {
             let message = Message {
                 sys_flag: flag,
                 ..Message::new("T", 0, 0)
             };
             with(&frame(&message, 0), |record| {
-                assert_eq!((record.is_queued(), record.is_indexed()), (queued, indexed), "{flag}");
+                assert_eq!(
+                    (record.is_queued(), record.is_indexed()),
+                    (queued, indexed),
+                    "{flag}"
+                );
             });
         }
     }

@@ -127,7 +127,10 @@ pub(crate) fn recover<L: MessageLog>(
     start: &StartState<'_>,
 ) -> Result<(Recovered, Option<Mark>), Error> {
     let mark = parts.marks.load();
-    if let Some(mark) = mark.as_ref().filter(|mark| mark_names_this_log(parts, mark)) {
+    if let Some(mark) = mark
+        .as_ref()
+        .filter(|mark| mark_names_this_log(parts, mark))
+    {
         if is_untouched(parts, start, mark) {
             let recovered = recovered(parts, mark.position, Reason::CleanMark, Vec::new());
             return Ok((recovered, Some(mark.clone())));
@@ -165,7 +168,12 @@ pub(crate) fn cut<L: MessageLog>(
         None => false,
     };
     if cut > 0 || index_cut {
-        info!(position, queues = cut, index = index_cut, "cut off what lies behind the resume position");
+        info!(
+            position,
+            queues = cut,
+            index = index_cut,
+            "cut off what lies behind the resume position"
+        );
     }
     Ok(())
 }
@@ -181,7 +189,10 @@ pub(crate) fn inventory(queues: &ConsumeQueues) -> (i64, i64) {
 }
 
 /// The first record at a position, to name in a mark when none in front of it is at hand.
-pub(crate) fn witness_at<L: MessageLog>(log: &L, position: i64) -> Result<Option<CoveredRecord>, Error> {
+pub(crate) fn witness_at<L: MessageLog>(
+    log: &L,
+    position: i64,
+) -> Result<Option<CoveredRecord>, Error> {
     let frame = log.frames(position).next_frame()?;
     Ok(frame.as_ref().map(CoveredRecord::of))
 }
@@ -230,7 +241,11 @@ fn restore<L: MessageLog>(
     let ours = start.unclean || mark.state == MarkState::CatchingUp;
     // A Java broker sets these times with every message that it dispatches.
     let newer = start.checkpoint.queues > mark.store_timestamp;
-    let damaged = start.queues.damaged.iter().any(|damage| damage.resume_at < mark.position);
+    let damaged = start
+        .queues
+        .damaged
+        .iter()
+        .any(|damage| damage.resume_at < mark.position);
     if !ours || newer || damaged || mark.hole_behind.is_some() {
         return Ok(None);
     }
@@ -265,7 +280,10 @@ fn without_mark<L: MessageLog>(
     };
     if start.unclean {
         for damage in parts.queues.scan_tails()? {
-            resume.lower(damage.resume_at, format!("{}-{}: {}", damage.topic, damage.queue_id, damage.what));
+            resume.lower(
+                damage.resume_at,
+                format!("{}-{}: {}", damage.topic, damage.queue_id, damage.what),
+            );
         }
         if let Some(index) = parts.index {
             index.scan_tail(|offset| store_time(parts.log, offset))?;
@@ -279,7 +297,10 @@ fn without_mark<L: MessageLog>(
         resume.position = parts.queues.max_physical_offset();
     }
     for damage in &start.queues.damaged {
-        resume.lower(damage.resume_at, format!("{}-{}: {}", damage.topic, damage.queue_id, damage.what));
+        resume.lower(
+            damage.resume_at,
+            format!("{}-{}: {}", damage.topic, damage.queue_id, damage.what),
+        );
     }
     resume.position = resume.position.clamp(begin, data_end.max(begin));
     let found = audit::queues(parts.log, parts.queues, resume.position, start.topic_exists)?;
@@ -298,7 +319,10 @@ fn without_mark<L: MessageLog>(
     if resume.position == begin && data_end > begin {
         resume.reason = Reason::Begin;
     }
-    info!(position = resume.position, had_mark, "no usable dispatch mark");
+    info!(
+        position = resume.position,
+        had_mark, "no usable dispatch mark"
+    );
     Ok(resume)
 }
 
@@ -307,7 +331,8 @@ fn checkpoint_position<L: MessageLog>(log: &L, times: &CheckpointTimes) -> Resul
     let limit = times.log.min(times.queues) - CHECKPOINT_MARGIN - FLUSH_INTERVAL;
     for start in log.file_starts().into_iter().rev() {
         let first = log.frames(start).next_frame()?;
-        let time = first.and_then(|frame| Some(FrameView::parse(&frame.bytes).ok()?.store_timestamp()));
+        let time =
+            first.and_then(|frame| Some(FrameView::parse(&frame.bytes).ok()?.store_timestamp()));
         if time.is_some_and(|time| time > 0 && time <= limit) {
             return Ok(start.max(log.min_offset()));
         }
@@ -341,7 +366,9 @@ fn last_record<L: MessageLog>(parts: &Parts<'_, L>) -> Option<CoveredRecord> {
     let all = parts.queues.all();
     let queue = all.iter().max_by_key(|queue| queue.physical_end())?;
     let unit = queue.raw_unit(queue.max_offset() - 1).ok()??;
-    let bytes = parts.log.message(unit.physical_offset, usize::try_from(unit.size).ok()?)?;
+    let bytes = parts
+        .log
+        .message(unit.physical_offset, usize::try_from(unit.size).ok()?)?;
     Some(CoveredRecord {
         physical_offset: unit.physical_offset,
         size: bytes.len(),

@@ -44,12 +44,17 @@ pub fn offset_by_time<L: MessageLog>(
                 return Ok(right);
             }
             let distance = |offset: i64| {
-                let time = (offset < max).then(|| store_time(queue, log, offset)).transpose()?.flatten();
+                let time = (offset < max)
+                    .then(|| store_time(queue, log, offset))
+                    .transpose()?
+                    .flatten();
                 Ok::<_, Error>(time.map(|time| time.abs_diff(timestamp)))
             };
             match (distance(left)?, distance(right)?) {
                 (_, Some(0)) => Ok(right),
-                (Some(left_distance), Some(right_distance)) if right_distance < left_distance => Ok(right),
+                (Some(left_distance), Some(right_distance)) if right_distance < left_distance => {
+                    Ok(right)
+                }
                 (None, Some(_)) => Ok(right),
                 _ => Ok(left),
             }

@@ -45,7 +45,12 @@ struct State {
 
 impl IndexFile {
     /// A file that exists, with the header read from it.
-    pub fn open(path: PathBuf, owner: u64, shape: Shape, descriptors: Arc<Descriptors>) -> Result<IndexFile, Error> {
+    pub fn open(
+        path: PathBuf,
+        owner: u64,
+        shape: Shape,
+        descriptors: Arc<Descriptors>,
+    ) -> Result<IndexFile, Error> {
         let file = IndexFile::with_header(path, owner, shape, descriptors, Header::default());
         let mut bytes = [0; HEADER_SIZE];
         file.file()?
@@ -79,7 +84,9 @@ impl IndexFile {
         descriptors: Arc<Descriptors>,
         header: Header,
     ) -> IndexFile {
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
         IndexFile {
             name: name.unwrap_or_default(),
             path,
@@ -109,7 +116,9 @@ impl IndexFile {
 
     /// How many items still fit.
     pub fn room(&self) -> usize {
-        self.shape.items.saturating_sub(self.header().next_item.unsigned_abs()) as usize
+        self.shape
+            .items
+            .saturating_sub(self.header().next_item.unsigned_abs()) as usize
     }
 
     /// Appends entries, all of which fit. The items are in the file when this returns; slots and header are
@@ -127,10 +136,11 @@ impl IndexFile {
             })?;
             bytes.extend_from_slice(&item.encode());
         }
-        file.write_all_at(&bytes, self.shape.item_at(before.next_item)).map_err(|source| {
-            state.undo(self.shape, &bytes, before);
-            Error::io("write index", &self.path)(source)
-        })?;
+        file.write_all_at(&bytes, self.shape.item_at(before.next_item))
+            .map_err(|source| {
+                state.undo(self.shape, &bytes, before);
+                Error::io("write index", &self.path)(source)
+            })?;
         state.mark_changed();
         Ok(())
     }
@@ -157,7 +167,9 @@ impl IndexFile {
         if !std::mem::take(&mut self.state.lock().unsynced) {
             return Ok(());
         }
-        self.file()?.sync().map_err(Error::io("sync index", &self.path))
+        self.file()?
+            .sync()
+            .map_err(Error::io("sync index", &self.path))
     }
 
     /// Gives back the memory of the slots, when the file is full and flushed.
@@ -276,5 +288,9 @@ impl State {
 
 /// An item number out of a slot or an item; 0 if it cannot be one.
 fn valid_number(number: i32, header: &Header) -> i32 {
-    if number <= 0 || number >= header.next_item { 0 } else { number }
+    if number <= 0 || number >= header.next_item {
+        0
+    } else {
+        number
+    }
 }

@@ -3,12 +3,13 @@
 /// Java's string hash, continued from `hash`: over UTF-16 code units, `h = 31·h + c`.
 fn continue_hash(hash: i32, text: &str) -> i32 {
     if text.is_ascii() {
-        return text
-            .bytes()
-            .fold(hash, |hash, byte| hash.wrapping_mul(31).wrapping_add(i32::from(byte)));
+        return text.bytes().fold(hash, |hash, byte| {
+            hash.wrapping_mul(31).wrapping_add(i32::from(byte))
+        });
     }
-    text.encode_utf16()
-        .fold(hash, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
+    text.encode_utf16().fold(hash, |hash, unit| {
+        hash.wrapping_mul(31).wrapping_add(i32::from(unit))
+    })
 }
 
 /// The hash of a topic and the `#` behind it, shared by all keys of the topic.

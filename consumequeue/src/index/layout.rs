@@ -66,7 +66,8 @@ pub(crate) struct Header {
 impl Header {
     /// The header of a new file that follows one with `last`'s end.
     pub fn following(last: Option<&Header>) -> Header {
-        let (timestamp, physical) = last.map_or((0, 0), |last| (last.end_timestamp, last.end_physical));
+        let (timestamp, physical) =
+            last.map_or((0, 0), |last| (last.end_timestamp, last.end_physical));
         Header {
             begin_timestamp: timestamp,
             end_timestamp: timestamp,

@@ -22,7 +22,9 @@ impl KeyIndex {
         let mut report = IndexReport::default();
         let mut files: Vec<Arc<IndexFile>> = Vec::new();
         let entries = if self.fs.exists(&self.path) {
-            self.fs.list(&self.path).map_err(Error::io("list folder", &self.path))?
+            self.fs
+                .list(&self.path)
+                .map_err(Error::io("list folder", &self.path))?
         } else {
             Vec::new()
         };
@@ -34,7 +36,8 @@ impl KeyIndex {
             let last = number + 1 == count;
             if report.damaged.is_none() && entry.len == self.shape.file_size() {
                 let owner = self.owners.fetch_add(1, Ordering::Relaxed);
-                let file = IndexFile::open(path.clone(), owner, self.shape, self.descriptors.clone())?;
+                let file =
+                    IndexFile::open(path.clone(), owner, self.shape, self.descriptors.clone())?;
                 let previous = files.last().map(|file| file.header());
                 match header_problem(&file, previous.as_ref(), last) {
                     None => {
@@ -48,7 +51,9 @@ impl KeyIndex {
                 report.damaged = Some(format!("{} has {} bytes", entry.name, entry.len));
             }
             warn!(file = %path.display(), "removing an index file that cannot be used; it will be made again from the log");
-            self.fs.remove_file(&path).map_err(Error::io("remove index", &path))?;
+            self.fs
+                .remove_file(&path)
+                .map_err(Error::io("remove index", &path))?;
             self.writer.lock().names_changed = true;
         }
         report.files = files.len();
@@ -58,9 +63,15 @@ impl KeyIndex {
     }
 
     /// Entries named by a number. If none of them has the configured size, the setting is wrong, not the files.
-    fn own_entries(&self, entries: Vec<DirEntry>, report: &mut IndexReport) -> Result<Vec<DirEntry>, Error> {
+    fn own_entries(
+        &self,
+        entries: Vec<DirEntry>,
+        report: &mut IndexReport,
+    ) -> Result<Vec<DirEntry>, Error> {
         let is_own = |entry: &DirEntry| {
-            !entry.is_dir && !entry.name.is_empty() && entry.name.bytes().all(|byte| byte.is_ascii_digit())
+            !entry.is_dir
+                && !entry.name.is_empty()
+                && entry.name.bytes().all(|byte| byte.is_ascii_digit())
         };
         let (own, foreign): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_own);
         report.foreign_names = foreign.len();
@@ -70,19 +81,25 @@ impl KeyIndex {
         let configured = self.shape.file_size();
         let other = own.iter().rev().find(|entry| entry.len > 0);
         match other {
-            Some(other) if own.iter().all(|entry| entry.len != configured) => Err(Error::FileSize {
-                path: self.path.clone(),
-                key: "40 + 4 × maxHashSlotNum + 20 × maxIndexNum",
-                found: other.len,
-                configured,
-            }),
+            Some(other) if own.iter().all(|entry| entry.len != configured) => {
+                Err(Error::FileSize {
+                    path: self.path.clone(),
+                    key: "40 + 4 × maxHashSlotNum + 20 × maxIndexNum",
+                    found: other.len,
+                    configured,
+                })
+            }
             _ => Ok(own),
         }
     }
 
     fn reset_accepted(&self) {
         let files = self.files.read();
-        let last = files.iter().rev().map(|file| file.header()).find(|header| !header.is_empty());
+        let last = files
+            .iter()
+            .rev()
+            .map(|file| file.header())
+            .find(|header| !header.is_empty());
         let mut writer = self.writer.lock();
         writer.backlog.clear();
         writer.accepted = last.map_or(-1, |header| header.end_physical);
@@ -91,13 +108,20 @@ impl KeyIndex {
 
     /// Name and header of the last file, for the dispatch mark.
     pub(crate) fn anchor(&self) -> Option<(String, Header)> {
-        self.files.read().last().map(|file| (file.name.clone(), file.header()))
+        self.files
+            .read()
+            .last()
+            .map(|file| (file.name.clone(), file.header()))
     }
 
     /// Physical offset of the first message in the index.
     pub(crate) fn first_physical_offset(&self) -> Option<i64> {
         let files = self.files.read();
-        files.iter().map(|file| file.header()).find(|header| !header.is_empty()).map(|header| header.begin_physical)
+        files
+            .iter()
+            .map(|file| file.header())
+            .find(|header| !header.is_empty())
+            .map(|header| header.begin_physical)
     }
 
     /// End and begin (physical offsets) of neighbouring files, for a search for gaps.
@@ -159,7 +183,9 @@ impl KeyIndex {
             changed = true;
             self.drop_files(position + 1)?;
             let next_item = first_item_at(file, header.next_item, physical_end)?;
-            let last = (next_item > 1).then(|| file.item(next_item - 1)).transpose()?;
+            let last = (next_item > 1)
+                .then(|| file.item(next_item - 1))
+                .transpose()?;
             let kept = last.and_then(|last| Some((last, end_timestamp(last.physical_offset)?)));
             let Some((last, timestamp)) = kept else {
                 self.drop_files(position)?;
@@ -180,13 +206,22 @@ impl KeyIndex {
 
     /// Checks the items of the last two files one by one, as after a crash of a broker that kept no mark, and
     /// removes those that cannot be right, with the last message before them, whose keys may be incomplete.
-    pub(crate) fn scan_tail(&self, end_timestamp: impl Fn(i64) -> Option<i64>) -> Result<(), Error> {
+    pub(crate) fn scan_tail(
+        &self,
+        end_timestamp: impl Fn(i64) -> Option<i64>,
+    ) -> Result<(), Error> {
         let files = self.files.read().clone();
         for file in files.iter().skip(files.len().saturating_sub(2)) {
             let header = file.header();
             if let Some(sound_end) = first_unsound_item(file, &header)? {
-                warn!(file = file.name, item = sound_end, "index item is not valid; cutting the index there");
-                let last = (sound_end > 1).then(|| file.item(sound_end - 1)).transpose()?;
+                warn!(
+                    file = file.name,
+                    item = sound_end,
+                    "index item is not valid; cutting the index there"
+                );
+                let last = (sound_end > 1)
+                    .then(|| file.item(sound_end - 1))
+                    .transpose()?;
                 let from = last.map_or(header.begin_physical, |item| item.physical_offset);
                 self.cut_beyond(from, &end_timestamp)?;
                 return Ok(());
@@ -204,7 +239,10 @@ impl KeyIndex {
     fn drop_files(&self, keep: usize) -> Result<(), Error> {
         let dropped = self.files.write().split_off(keep);
         for file in dropped.iter().rev() {
-            warn!(file = file.name, "removing an index file behind what is known to be right; it will be made again");
+            warn!(
+                file = file.name,
+                "removing an index file behind what is known to be right; it will be made again"
+            );
             self.remove_file(file)?;
         }
         self.reset_accepted();
@@ -217,7 +255,13 @@ fn cut_file(file: &IndexFile, header: Header, slots: Vec<i32>) -> Result<(), Err
     let used = slots.iter().filter(|slot| **slot > 0).count();
     zero_items_behind(file, header.next_item)?;
     let used_slots = i32::try_from(used).unwrap_or(i32::MAX);
-    file.reset(Header { used_slots, ..header }, &slots)
+    file.reset(
+        Header {
+            used_slots,
+            ..header
+        },
+        &slots,
+    )
 }
 
 /// What is wrong with a header, in the light of the one before.
@@ -257,7 +301,10 @@ fn restored_slots(file: &IndexFile, next_item: i32) -> Result<Option<Vec<i32>>, 
                     return Ok(None);
                 }
                 let item = file.item(number)?;
-                if item.previous >= number || item.physical_offset <= 0 || shape.slot_of(item.hash) != slot {
+                if item.previous >= number
+                    || item.physical_offset <= 0
+                    || shape.slot_of(item.hash) != slot
+                {
                     return Ok(None);
                 }
                 number = item.previous;
@@ -275,7 +322,11 @@ fn slots_from_items(file: &IndexFile, next_item: i32) -> Result<Vec<i32>, Error>
     let mut number = 1;
     while number < next_item {
         let count = CHUNK_ITEMS.min((next_item - number) as usize);
-        for item in file.items(number, count)?.chunks_exact(ITEM_SIZE).map(Item::decode) {
+        for item in file
+            .items(number, count)?
+            .chunks_exact(ITEM_SIZE)
+            .map(Item::decode)
+        {
             slots[shape.slot_of(item.hash) as usize] = number;
             number += 1;
         }
@@ -318,7 +369,11 @@ fn first_unsound_item(file: &IndexFile, header: &Header) -> Result<Option<i32>, 
     let mut previous = header.begin_physical;
     while number < header.next_item {
         let count = CHUNK_ITEMS.min((header.next_item - number) as usize);
-        for item in file.items(number, count)?.chunks_exact(ITEM_SIZE).map(Item::decode) {
+        for item in file
+            .items(number, count)?
+            .chunks_exact(ITEM_SIZE)
+            .map(Item::decode)
+        {
             let sound = item.hash >= 0
                 && (previous..=header.end_physical).contains(&item.physical_offset)
                 && (0..number).contains(&item.previous)
@@ -338,9 +393,9 @@ pub(super) fn next_name(last: Option<&str>) -> String {
     let now = chrono::Local::now().format("%Y%m%d%H%M%S%3f").to_string();
     match last {
         // The clock was set back, or two files in one millisecond.
-        Some(last) if (last.len(), last) >= (now.len(), now.as_str()) => {
-            last.parse::<u64>().map_or(now, |number| (number + 1).to_string())
-        }
+        Some(last) if (last.len(), last) >= (now.len(), now.as_str()) => last
+            .parse::<u64>()
+            .map_or(now, |number| (number + 1).to_string()),
         _ => now,
     }
 }

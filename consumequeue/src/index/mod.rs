@@ -93,7 +93,10 @@ struct Writer {
 impl KeyIndex {
     /// Opens the index; the folder need not exist.
     pub fn open(fs: Arc<dyn Fs>, config: &IndexConfig) -> Result<(KeyIndex, IndexReport), Error> {
-        for (key, value) in [("maxHashSlotNum", config.hash_slots), ("maxIndexNum", config.max_items)] {
+        for (key, value) in [
+            ("maxHashSlotNum", config.hash_slots),
+            ("maxIndexNum", config.max_items),
+        ] {
             if value < 2 || i32::try_from(value).is_err() {
                 return Err(Error::Setting {
                     key,
@@ -259,6 +262,3 @@ impl KeyIndex {
             .map_err(Error::io("remove index", file.path()))
     }
 }
-
-#[cfg(test)]
-mod tests;

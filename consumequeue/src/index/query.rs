@@ -18,13 +18,24 @@ impl KeyIndex {
     /// Physical offsets of messages of a topic that may have the key, newest first, at most `max`. Times are
     /// inclusive. What is found shares the hash only, and its time is known to about two seconds: check it with
     /// [`matches`], or use [`KeyIndex::find`].
-    pub fn query(&self, topic: &str, key: &str, max: usize, begin: i64, end: i64) -> Result<Vec<i64>, Error> {
+    pub fn query(
+        &self,
+        topic: &str,
+        key: &str,
+        max: usize,
+        begin: i64,
+        end: i64,
+    ) -> Result<Vec<i64>, Error> {
         let mut found = Vec::new();
         self.visit(topic, key, begin, end, |physical_offset| {
             if found.len() < max {
                 found.push(physical_offset);
             }
-            if found.len() < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            if found.len() < max {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
         })?;
         Ok(found)
     }
@@ -103,7 +114,8 @@ fn visit_file(
     while number > 0 {
         let item = file.item(number)?;
         let time = item_time(&header, number, item.seconds);
-        let in_window = begin <= time.saturating_add(TIME_SLACK) && time.saturating_sub(TIME_SLACK) <= end;
+        let in_window =
+            begin <= time.saturating_add(TIME_SLACK) && time.saturating_sub(TIME_SLACK) <= end;
         if item.hash == hash && in_window && visit(item.physical_offset).is_break() {
             return Ok(ControlFlow::Break(()));
         }

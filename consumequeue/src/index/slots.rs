@@ -87,7 +87,10 @@ impl Slots {
 
     /// Gives the memory back; nothing may be dirty.
     pub fn release(&mut self) {
-        self.pages.iter_mut().filter(|page| page.as_ref().is_some_and(|page| !page.dirty)).for_each(|page| *page = None);
+        self.pages
+            .iter_mut()
+            .filter(|page| page.as_ref().is_some_and(|page| !page.dirty))
+            .for_each(|page| *page = None);
     }
 
     /// Replaces all slots; only pages that differ from the file are kept, to be written.
@@ -114,7 +117,10 @@ impl Slots {
         for (slot, raw) in slots.iter_mut().zip(bytes.as_chunks::<4>().0) {
             *slot = i32::from_be_bytes(*raw);
         }
-        Ok(Page { slots, dirty: false })
+        Ok(Page {
+            slots,
+            dirty: false,
+        })
     }
 }
 

@@ -103,7 +103,10 @@ impl ConsumeQueue {
                 return Ok((index, None));
             }
             if file.start % size != 0 || file.start != expected {
-                return Ok((index, Some(format!("file {name} does not follow at {expected}"))));
+                return Ok((
+                    index,
+                    Some(format!("file {name} does not follow at {expected}")),
+                ));
             }
             if file.len != size as u64 {
                 return Ok((index, Some(format!("file {name} has {} bytes", file.len))));
@@ -190,7 +193,8 @@ impl ConsumeQueue {
         if before == first || self.physical_end() <= physical_end {
             return Ok(false);
         }
-        let end = self.partition_point(first..before, |unit| unit.physical_end() <= physical_end)?;
+        let end =
+            self.partition_point(first..before, |unit| unit.physical_end() <= physical_end)?;
         self.cut(end)?;
         self.drop_trailing_filler()?;
         Ok(true)
@@ -216,7 +220,7 @@ impl ConsumeQueue {
         }
         let lost = at < end || self.something_behind(at)?;
         self.cut(at)?;
-        self.zero_behind(at)?;
+        self.zero_behind(at, i64::MAX)?;
         self.drop_trailing_filler()?;
         Ok(lost.then(|| Damage {
             resume_at: self.physical_end(),
@@ -232,17 +236,18 @@ impl ConsumeQueue {
         self.read_block(at, count, |bytes| bytes.iter().any(|byte| *byte != 0))
     }
 
-    /// Overwrites what a lost page left behind the end with zeros.
-    pub(crate) fn zero_behind(&self, at: i64) -> Result<(), Error> {
+    /// Overwrites with zeros what a crash left in the `units` places from `at` on, within the file.
+    pub(crate) fn zero_behind(&self, at: i64, units: i64) -> Result<(), Error> {
         if !self.has_room_on_disk(at) {
             return Ok(());
         }
         let start = at * UNIT - (at * UNIT).rem_euclid(self.files.file_size);
-        let file_end = self.next_file_offset(at);
+        let file_end = self.next_file_offset(at).min(at.saturating_add(units));
         let mut from = at;
         while from < file_end {
             let count = FILE_BLOCK.min(file_end - from);
-            let dirty = self.read_block(from, count, |bytes| bytes.iter().any(|byte| *byte != 0))?;
+            let dirty =
+                self.read_block(from, count, |bytes| bytes.iter().any(|byte| *byte != 0))?;
             if dirty {
                 let zeros = vec![0; count as usize * UNIT_SIZE];
                 self.file(start)?
@@ -257,7 +262,8 @@ impl ConsumeQueue {
 
     /// Whether the file that would hold the unit exists.
     fn has_room_on_disk(&self, at: i64) -> bool {
-        self.file_range().is_some_and(|range| range.contains(&(at * UNIT)))
+        self.file_range()
+            .is_some_and(|range| range.contains(&(at * UNIT)))
     }
 
     fn remove_loaded(&self, start: i64) -> Result<(), Error> {

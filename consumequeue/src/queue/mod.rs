@@ -23,7 +23,6 @@ use crate::error::Error;
 use crate::unit::{UNIT_SIZE, Unit, units_in};
 
 pub(crate) use load::{Damage, queue_files};
-pub(crate) use write::Applied;
 
 /// Bytes of a unit, for positions.
 pub(crate) const UNIT: i64 = UNIT_SIZE as i64;
@@ -175,14 +174,21 @@ impl ConsumeQueue {
 
     /// A unit below the minimum or filler too.
     pub(crate) fn raw_unit(&self, queue_offset: i64) -> Result<Option<Unit>, Error> {
-        if queue_offset * UNIT < self.first_file.load(Ordering::Acquire) || queue_offset >= self.max_offset() {
+        if queue_offset * UNIT < self.first_file.load(Ordering::Acquire)
+            || queue_offset >= self.max_offset()
+        {
             return Ok(None);
         }
         self.read_block(queue_offset, 1, |bytes| Unit::decode(bytes))
     }
 
     /// Lends the bytes of up to `count` units from `from`, all in one file; fewer if the file was removed.
-    pub(crate) fn read_block<R>(&self, from: i64, count: i64, f: impl FnOnce(&[u8]) -> R) -> Result<R, Error> {
+    pub(crate) fn read_block<R>(
+        &self,
+        from: i64,
+        count: i64,
+        f: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, Error> {
         let position = from * UNIT;
         let start = position - position.rem_euclid(self.files.file_size);
         let len = usize::try_from(count.max(0)).unwrap_or(0) * UNIT_SIZE;
@@ -244,7 +250,9 @@ impl ConsumeQueue {
         while at < end {
             let count = BLOCK.min(self.next_file_offset(at).min(end) - at);
             let found = self.read_block(at, count, |bytes| {
-                units_in(bytes).enumerate().find(|(_, unit)| unit.is_message())
+                units_in(bytes)
+                    .enumerate()
+                    .find(|(_, unit)| unit.is_message())
             })?;
             if let Some((index, unit)) = found {
                 return Ok((at + index as i64, Some(unit)));
@@ -300,6 +308,3 @@ impl DivCeilSize for i64 {
         (self + size - 1) / size * size
     }
 }
-
-#[cfg(test)]
-mod tests;

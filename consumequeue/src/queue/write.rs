@@ -93,10 +93,13 @@ impl ConsumeQueue {
         }
         for start in dirty {
             let file = match self.file(start) {
-                Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                    continue;
+                }
                 file => file?,
             };
-            file.sync().map_err(Error::io("sync consume queue", self.path(start)))?;
+            file.sync()
+                .map_err(Error::io("sync consume queue", self.path(start)))?;
         }
         if names_changed {
             self.files
@@ -228,7 +231,8 @@ impl ConsumeQueue {
             }
             at += (now.len() / UNIT_SIZE) as i64;
             if let Some(last) = units_in(now).rev().find(Unit::is_message) {
-                self.physical_end.store(last.physical_end(), Ordering::Release);
+                self.physical_end
+                    .store(last.physical_end(), Ordering::Release);
             }
             self.max.store(at, Ordering::Release);
             rest = later;
@@ -237,7 +241,8 @@ impl ConsumeQueue {
     }
 
     fn has_file(&self, start: i64) -> bool {
-        self.file_range().is_some_and(|range| range.contains(&start))
+        self.file_range()
+            .is_some_and(|range| range.contains(&start))
     }
 
     fn create_file(
