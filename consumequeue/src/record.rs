@@ -1,9 +1,7 @@
 //! What the queues and the index take from a message record.
 
-use commitlog::frame::{
-    FrameView, TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK,
-};
-use remoting::message::{java_hash, properties, property, topic};
+use commitlog::frame::FrameView;
+use remoting::message::{java_hash, properties, property, sys_flag, topic};
 
 use crate::delay_levels::DelayLevels;
 use crate::unit::Unit;
@@ -33,7 +31,7 @@ impl<'a> Record<'a> {
             queue_id: view.queue_id(),
             queue_offset: view.queue_offset(),
             store_timestamp: view.store_timestamp(),
-            transaction: view.sys_flag() & TRANSACTION_MASK,
+            transaction: sys_flag::transaction_type(view.sys_flag()),
             unique_key: &[],
             keys: &[],
             tags: &[],
@@ -56,14 +54,13 @@ impl<'a> Record<'a> {
     pub fn is_queued(&self) -> bool {
         !matches!(
             self.transaction,
-            TRANSACTION_PREPARED | TRANSACTION_ROLLBACK
+            sys_flag::TRANSACTION_PREPARED | sys_flag::TRANSACTION_ROLLBACK
         )
     }
 
     /// Whether its keys are indexed: a rollback's are not.
     pub fn is_indexed(&self) -> bool {
-        debug_assert!(TRANSACTION_COMMIT & TRANSACTION_ROLLBACK != 0);
-        self.transaction != TRANSACTION_ROLLBACK
+        self.transaction != sys_flag::TRANSACTION_ROLLBACK
     }
 
     /// The unit for a record of `size` bytes at `physical_offset`.
