@@ -318,14 +318,11 @@ fn damage(
     };
     let end = recovered.end;
     let behind = legacy::intact_behind(fs, &exam.legacy.files, exam.file_size, end)?;
-    let file_end = end - end.rem_euclid(exam.file_size.max(1) as i64) + exam.file_size as i64;
-    let known = exam
-        .derived
-        .furthest()
-        .is_some_and(|furthest| furthest > end);
-    match behind {
-        // Behind the damage the log goes on: in a later file, or as the queues say after an orderly stop.
-        Some(next) if next >= file_end || (known && !exam.aborted) => findings.push(
+    let known = exam.derived.furthest().is_some_and(|furthest| furthest > end);
+    // Behind the damage the log goes on: in a later file, or as the queues say after an orderly stop.
+    let goes_on = behind.later_file.or(behind.next.filter(|_| known && !exam.aborted));
+    match goes_on {
+        Some(next) => findings.push(
             Severity::NeedsAcceptance,
             Code::DamagedInside,
             format!(
@@ -334,7 +331,8 @@ fn damage(
             ),
             "restore the file from a backup; accept this finding to cut the log at the damage",
         ),
-        _ => findings.push(
+        None if recovered.stop == Stop::Zeros => {}
+        None => findings.push(
             Severity::Warning,
             Code::DamagedTail,
             format!("the commitlog ends at {end}, what follows is not a whole message ({error}) and is left out"),
@@ -365,7 +363,7 @@ pub(super) fn compare_with_derived(exam: &Examination, findings: &mut Findings) 
         (_, Some(named)) => format!("the key index names a message at {}", named - 1),
         _ => format!("the checkpoint names messages stored until {stamped} ms"),
     };
-    let mend = "mount or restore the commitlog (and the DLedger folder); if the log is really to be given up, move \
+    let mend = "mount or restore the commitlog (and the DLedger folder); if its messages are lost for good, move \
                 consumequeue/, index/ and checkpoint away too";
     let has_entries = exam.own().is_some_and(|m| m.entries.is_some());
     let empty = !has_entries && end == begin;
@@ -383,7 +381,7 @@ pub(super) fn compare_with_derived(exam: &Examination, findings: &mut Findings) 
                 "the log ends at {end}, {} bytes too early: {what}",
                 named - end
             );
-            findings.push(Severity::Refusal, Code::LogTooShort, text, mend);
+            findings.push(Severity::NeedsAcceptance, Code::LogTooShort, text, mend);
         } else {
             let text = format!("the log ends at {end}, but {what}; the queues will be cut there");
             findings.push(Severity::Info, Code::QueuesAhead, text, "");

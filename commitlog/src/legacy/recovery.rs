@@ -186,33 +186,40 @@ fn scan_file(bytes: &Bytes, start: i64, found: &mut Recovered) -> Stop {
     }
 }
 
-/// The position of a whole frame behind a damaged place, if the log goes on there: right behind the damaged frame
-/// by its own size, or at the start of a later file.
+/// Whole frames behind a damaged place.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Behind {
+    /// Right behind the damaged frame, by its own size.
+    pub next: Option<i64>,
+    /// At the start of a later file.
+    pub later_file: Option<i64>,
+}
+
+/// Looks whether the log goes on behind a damaged place.
 pub fn intact_behind(
     fs: &dyn Fs,
     files: &[LegacyFile],
     file_size: u64,
     damaged_at: i64,
-) -> io::Result<Option<i64>> {
-    for file in files
-        .iter()
-        .filter(|f| f.start + file_size as i64 > damaged_at)
-    {
+) -> io::Result<Behind> {
+    let mut behind = Behind::default();
+    for file in files.iter().filter(|f| f.start + file_size as i64 > damaged_at) {
         let map = fs.map(&file.path, MapMode::ReadOnly)?;
         let bytes = map.slice(0, map.len() as usize);
-        let at = if file.start > damaged_at {
-            0
+        let whole = |at: usize| {
+            let position = file.start + at as i64;
+            let frame = FrameView::parse(bytes.get(at..)?).ok()?;
+            frame.validate(position).is_ok().then_some(position)
+        };
+        if file.start > damaged_at {
+            behind.later_file = whole(0);
         } else {
             let at = (damaged_at - file.start) as usize;
-            let Some(size) = frame_size(&bytes[at..]) else {
-                continue;
-            };
-            at.saturating_add(size).min(bytes.len())
-        };
-        let position = file.start + at as i64;
-        if FrameView::parse(&bytes[at..]).is_ok_and(|frame| frame.validate(position).is_ok()) {
-            return Ok(Some(position));
+            behind.next = frame_size(&bytes[at..]).and_then(|size| whole(at.saturating_add(size)));
+        }
+        if behind.later_file.is_some() {
+            break;
         }
     }
-    Ok(None)
+    Ok(behind)
 }

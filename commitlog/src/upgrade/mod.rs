@@ -256,3 +256,6 @@ fn perform_step(fs: &dyn Fs, step: &Step) -> io::Result<()> {
 fn sync_parent(fs: &dyn Fs, path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), |dir| fs.sync_dir(dir))
 }
+
+#[cfg(test)]
+mod tests;
