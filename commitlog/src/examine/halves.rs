@@ -318,9 +318,14 @@ fn damage(
     };
     let end = recovered.end;
     let behind = legacy::intact_behind(fs, &exam.legacy.files, exam.file_size, end)?;
-    let known = exam.derived.furthest().is_some_and(|furthest| furthest > end);
+    let known = exam
+        .derived
+        .furthest()
+        .is_some_and(|furthest| furthest > end);
     // Behind the damage the log goes on: in a later file, or as the queues say after an orderly stop.
-    let goes_on = behind.later_file.or(behind.next.filter(|_| known && !exam.aborted));
+    let goes_on = behind
+        .later_file
+        .or(behind.next.filter(|_| known && !exam.aborted));
     match goes_on {
         Some(next) => findings.push(
             Severity::NeedsAcceptance,

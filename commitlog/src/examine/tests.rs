@@ -22,7 +22,10 @@ fn examined(store: &PlainStore) -> Examination {
 }
 
 fn found(exam: &Examination, code: Code) -> Option<Severity> {
-    exam.findings.iter().find(|f| f.code == code).map(|f| f.severity)
+    exam.findings
+        .iter()
+        .find(|f| f.code == code)
+        .map(|f| f.severity)
 }
 
 /// Every finding is one line, names what to do if it stops the start, and its code has a text form.
@@ -30,7 +33,10 @@ fn readable(exam: &Examination) {
     for f in &exam.findings {
         assert!(!f.to_string().contains('\n'), "{f}");
         assert_eq!(f.code.as_str().parse::<Code>(), Ok(f.code));
-        assert!(f.severity < Severity::NeedsAcceptance || !f.what_to_do.is_empty(), "{f}");
+        assert!(
+            f.severity < Severity::NeedsAcceptance || !f.what_to_do.is_empty(),
+            "{f}"
+        );
     }
 }
 
@@ -38,7 +44,11 @@ fn readable(exam: &Examination) {
 fn refused(exam: &Examination, code: Code) {
     readable(exam);
     let refusals = exam.refusals(&BTreeSet::new());
-    assert!(refusals.iter().any(|f| f.code == code), "{:#?}", exam.findings);
+    assert!(
+        refusals.iter().any(|f| f.code == code),
+        "{:#?}",
+        exam.findings
+    );
 }
 
 #[track_caller]
@@ -100,10 +110,19 @@ fn a_plain_store_is_to_be_upgraded() {
     let store = plain(8);
     let exam = examined(&store);
     sound(&exam);
-    let Plan::Upgrade(plan) = &exam.plan else { panic!("{:?}", exam.plan) };
-    assert_eq!((plan.recovered.end, plan.recovered.stop, plan.divide), (store.end, Stop::Zeros, 2048));
+    let Plan::Upgrade(plan) = &exam.plan else {
+        panic!("{:?}", exam.plan)
+    };
+    assert_eq!(
+        (plan.recovered.end, plan.recovered.stop, plan.divide),
+        (store.end, Stop::Zeros, 2048)
+    );
     assert_eq!(exam.derived.furthest(), Some(store.end));
-    assert!(exam.plan.to_string().contains("DLedger log will begin at 2048"));
+    assert!(
+        exam.plan
+            .to_string()
+            .contains("DLedger log will begin at 2048")
+    );
 }
 
 #[test]
@@ -111,7 +130,10 @@ fn upgraded_and_dledger_stores_are_what_they_are() {
     let (store, end) = mixed();
     let exam = examined(&store);
     sound(&exam);
-    assert_eq!((&exam.plan, exam.log_end()), (&Plan::Mixed { divide: 2048 }, Some(end)));
+    assert_eq!(
+        (&exam.plan, exam.log_end()),
+        (&Plan::Mixed { divide: 2048 }, Some(end))
+    );
     store.fs.remove_file(&store.file(0)).unwrap();
     store.fs.remove_file(&store.file(1024)).unwrap();
     let exam = examined(&store);
@@ -125,11 +147,16 @@ fn a_missing_log_is_refused() {
     store.fs.remove_dir_all(&at("commitlog")).unwrap();
     refused(&examined(&store), Code::LogMissing);
     // Only the checkpoint remembers.
-    store.fs.remove_dir_all(&store.layout.consumequeue()).unwrap();
+    store
+        .fs
+        .remove_dir_all(&store.layout.consumequeue())
+        .unwrap();
     sound(&examined(&store));
     let mut checkpoint = StoreCheckpoint::default();
     checkpoint.set_physic_msg_timestamp(5);
-    checkpoint.save(&*store.fs, &store.layout.checkpoint()).unwrap();
+    checkpoint
+        .save(&*store.fs, &store.layout.checkpoint())
+        .unwrap();
     refused(&examined(&store), Code::LogMissing);
 }
 
@@ -140,13 +167,19 @@ fn an_empty_log_is_refused() {
     store.create(0);
     refused(&examined(&store), Code::LogMissing);
     // Only the key index remembers.
-    store.fs.remove_dir_all(&store.layout.consumequeue()).unwrap();
+    store
+        .fs
+        .remove_dir_all(&store.layout.consumequeue())
+        .unwrap();
     sound(&examined(&store));
     let mut index = vec![0; 84_040];
     index[24..32].copy_from_slice(&500i64.to_be_bytes());
     index[36..40].copy_from_slice(&2i32.to_be_bytes());
     store.fs.create_dir_all(&store.layout.index()).unwrap();
-    store.fs.write(&store.layout.index().join("20261129115649330"), &index).unwrap();
+    store
+        .fs
+        .write(&store.layout.index().join("20261129115649330"), &index)
+        .unwrap();
     refused(&examined(&store), Code::LogMissing);
 }
 
@@ -190,7 +223,11 @@ fn two_histories_are_refused() {
     refused(&examined(&store), Code::TwoHistories);
     // It wrote over the blank record only.
     let (mut store, _) = mixed();
-    store.end = store.frames.last().map(|(at, frame)| at + frame.len() as i64).unwrap();
+    store.end = store
+        .frames
+        .last()
+        .map(|(at, frame)| at + frame.len() as i64)
+        .unwrap();
     let frame = store.frame(20, store.end);
     store.append_raw(frame);
     store.write(store.end, &[0; 8]);
@@ -203,7 +240,10 @@ fn an_empty_dledger_log_gets_its_divide_anew() {
     let mut store = plain(8);
     let dir = store.layout.dledger_data("n0");
     store.fs.create_dir_all(&dir).unwrap();
-    store.fs.write(&dir.join(file_name(2048)), &[0; 1024]).unwrap();
+    store
+        .fs
+        .write(&dir.join(file_name(2048)), &[0; 1024])
+        .unwrap();
     for _ in 0..8 {
         store.append(100);
     }
@@ -211,7 +251,9 @@ fn an_empty_dledger_log_gets_its_divide_anew() {
     let exam = examined(&store);
     sound(&exam);
     assert_eq!(found(&exam, Code::StaleDivide), Some(Severity::Info));
-    let Plan::Upgrade(plan) = &exam.plan else { panic!("{:?}", exam.plan) };
+    let Plan::Upgrade(plan) = &exam.plan else {
+        panic!("{:?}", exam.plan)
+    };
     assert_eq!(plan.divide, store.end - store.end % 1024 + 1024);
     crate::upgrade::perform(&*store.fs, plan).unwrap();
     assert!(!store.fs.exists(&dir.join(file_name(2048))));
@@ -225,7 +267,10 @@ fn another_members_folder_is_refused() {
     refused(&examined(&store), Code::OtherMember);
     let mut config = config(&store);
     config.self_id = Some("n2".to_string());
-    refused(&examine(&*store.fs, &config, &quiet).unwrap(), Code::OtherMember);
+    refused(
+        &examine(&*store.fs, &config, &quiet).unwrap(),
+        Code::OtherMember,
+    );
     config.self_id = None;
     let exam = examine(&*store.fs, &config, &quiet).unwrap();
     assert_eq!(found(&exam, Code::OtherMember), Some(Severity::Warning));
@@ -236,7 +281,10 @@ fn a_slaves_store_is_refused() {
     let store = plain(3);
     let mut config = config(&store);
     config.slave = true;
-    refused(&examine(&*store.fs, &config, &quiet).unwrap(), Code::SlaveRole);
+    refused(
+        &examine(&*store.fs, &config, &quiet).unwrap(),
+        Code::SlaveRole,
+    );
 }
 
 #[test]
@@ -246,12 +294,24 @@ fn other_file_sizes_are_refused_with_the_right_value() {
     config.file_size = Some(2048);
     let exam = examine(&*store.fs, &config, &quiet).unwrap();
     refused(&exam, Code::FileSize);
-    assert!(exam.findings[0].what_to_do.contains("mappedFileSizeCommitLog=1024"), "{}", exam.findings[0]);
+    assert!(
+        exam.findings[0]
+            .what_to_do
+            .contains("mappedFileSizeCommitLog=1024"),
+        "{}",
+        exam.findings[0]
+    );
     config.file_size = Some(1024);
     config.queue_file_size = Some(6_000_000);
     let exam = examine(&*store.fs, &config, &quiet).unwrap();
     refused(&exam, Code::FileSize);
-    assert!(exam.findings[0].what_to_do.contains("mappedFileSizeConsumeQueue=6000"), "{}", exam.findings[0]);
+    assert!(
+        exam.findings[0]
+            .what_to_do
+            .contains("mappedFileSizeConsumeQueue=6000"),
+        "{}",
+        exam.findings[0]
+    );
 }
 
 #[test]
@@ -259,9 +319,15 @@ fn several_commitlog_paths_are_read_and_a_missing_one_is_seen() {
     let mut store = plain(30);
     let other = at("other");
     store.fs.create_dir_all(&other).unwrap();
-    store.fs.rename(&store.file(1024), &other.join(file_name(1024))).unwrap();
+    store
+        .fs
+        .rename(&store.file(1024), &other.join(file_name(1024)))
+        .unwrap();
     refused(&examined(&store), Code::LegacyGap);
-    store.layout = store.layout.with_commitlog("/store/commitlog,/store/other", Some("/store/gone"), ",");
+    store.layout =
+        store
+            .layout
+            .with_commitlog("/store/commitlog,/store/other", Some("/store/gone"), ",");
     let exam = examined(&store);
     sound(&exam);
     assert_eq!(found(&exam, Code::MultiPath), Some(Severity::Info));
@@ -283,7 +349,9 @@ fn foreign_names_and_an_empty_last_file_are_tolerated() {
     assert_eq!(found(&exam, Code::ForeignFile), Some(Severity::Warning));
     assert_eq!(found(&exam, Code::ForeignFolder), Some(Severity::Warning));
     assert_eq!(found(&exam, Code::EmptyLastFile), Some(Severity::Info));
-    let Plan::Upgrade(plan) = &exam.plan else { panic!() };
+    let Plan::Upgrade(plan) = &exam.plan else {
+        panic!()
+    };
     crate::upgrade::perform(&*store.fs, plan).unwrap();
     assert!(!store.fs.exists(&store.file(2048)) && store.fs.exists(&dir.join("sums.md5")));
 }
@@ -294,7 +362,10 @@ fn an_empty_file_before_the_last_and_a_misnamed_one_are_refused() {
     store.fs.write(&store.file(0), b"").unwrap();
     refused(&examined(&store), Code::EmptyFile);
     let store = PlainStore::new(1024, 0);
-    store.fs.write(&at("commitlog").join(file_name(1000)), &[0; 1024]).unwrap();
+    store
+        .fs
+        .write(&at("commitlog").join(file_name(1000)), &[0; 1024])
+        .unwrap();
     refused(&examined(&store), Code::MisnamedFile);
 }
 
@@ -312,7 +383,12 @@ fn gaps_are_refused() {
 #[test]
 fn a_legacy_half_that_went_missing_needs_acceptance() {
     let (store, _) = mixed();
-    let mark = LegacyMark { divide: 2048, end: 2000, last_store_timestamp: 100 * DAY, retired: false };
+    let mark = LegacyMark {
+        divide: 2048,
+        end: 2000,
+        last_store_timestamp: 100 * DAY,
+        retired: false,
+    };
     let path = store.layout.sidecar(MARK_FILE);
     mark.save(&*store.fs, &path).unwrap();
     sound(&examined(&store));
@@ -326,16 +402,31 @@ fn a_legacy_half_that_went_missing_needs_acceptance() {
     (config.now_ms, config.reserved_ms) = (Some(104 * DAY), Some(3 * DAY));
     let exam = examine(&*store.fs, &config, &quiet).unwrap();
     assert_eq!(found(&exam, Code::LegacyMissing), Some(Severity::Warning));
-    LegacyMark { retired: true, ..mark }.save(&*store.fs, &path).unwrap();
+    LegacyMark {
+        retired: true,
+        ..mark
+    }
+    .save(&*store.fs, &path)
+    .unwrap();
     assert_eq!(found(&examined(&store), Code::LegacyMissing), None);
 }
 
 #[test]
 fn the_mark_is_believed_only_if_the_bytes_agree() {
     let (store, _) = mixed();
-    let end = store.frames.last().map(|(at, frame)| at + frame.len() as i64).unwrap();
-    let mark = LegacyMark { divide: 2048, end, last_store_timestamp: 1, retired: false };
-    mark.save(&*store.fs, &store.layout.sidecar(MARK_FILE)).unwrap();
+    let end = store
+        .frames
+        .last()
+        .map(|(at, frame)| at + frame.len() as i64)
+        .unwrap();
+    let mark = LegacyMark {
+        divide: 2048,
+        end,
+        last_store_timestamp: 1,
+        retired: false,
+    };
+    mark.save(&*store.fs, &store.layout.sidecar(MARK_FILE))
+        .unwrap();
     // Damage before the end is not looked at while the mark holds.
     store.write(1024, &[9; 8]);
     sound(&examined(&store));
@@ -350,9 +441,15 @@ fn damage_with_messages_behind_it_needs_acceptance() {
     store.write(second + 90, b"\xFF");
     let exam = examined(&store);
     refused(&exam, Code::DamagedInside);
-    assert_eq!(exam.refusals(&BTreeSet::from([Code::DamagedInside, Code::LogTooShort])), []);
+    assert_eq!(
+        exam.refusals(&BTreeSet::from([Code::DamagedInside, Code::LogTooShort])),
+        []
+    );
     // In an earlier file, without queues to tell.
-    store.fs.remove_dir_all(&store.layout.consumequeue()).unwrap();
+    store
+        .fs
+        .remove_dir_all(&store.layout.consumequeue())
+        .unwrap();
     refused(&examined(&store), Code::DamagedInside);
 }
 
@@ -389,37 +486,88 @@ fn a_damaged_start_of_the_dledger_log_is_refused() {
     let store = PlainStore::new(1024, 0);
     write_entry(&store, "n0", 0, 0, 0);
     let path = store.layout.dledger_data("n0").join(file_name(0));
-    store.fs.open(&path, OpenMode::ReadWrite).unwrap().write_all_at(&[7], 0).unwrap();
+    store
+        .fs
+        .open(&path, OpenMode::ReadWrite)
+        .unwrap()
+        .write_all_at(&[7], 0)
+        .unwrap();
     refused(&examined(&store), Code::DamagedStart);
 }
 
 #[test]
 fn kinds_that_are_not_served_are_counted_and_need_acceptance() {
     let store = plain(8);
-    let unit = |code: i64| [&5i64.to_be_bytes()[..], &100i32.to_be_bytes(), &code.to_be_bytes()].concat();
-    let dirs = ["consumequeue_ext/T/0", "batchconsumequeue/B/0", "compaction/compactionLog/C/0"];
+    let unit = |code: i64| {
+        [
+            &5i64.to_be_bytes()[..],
+            &100i32.to_be_bytes(),
+            &code.to_be_bytes(),
+        ]
+        .concat()
+    };
+    let dirs = [
+        "consumequeue_ext/T/0",
+        "batchconsumequeue/B/0",
+        "compaction/compactionLog/C/0",
+    ];
     for dir in dirs {
         store.fs.create_dir_all(&at(dir)).unwrap();
-        store.fs.write(&at(dir).join(file_name(0)), &[0; 40]).unwrap();
+        store
+            .fs
+            .write(&at(dir).join(file_name(0)), &[0; 40])
+            .unwrap();
     }
     store.fs.create_dir_all(&at("compaction")).unwrap();
-    store.fs.write(&at("compaction/position-checkpoint"), b"{}").unwrap();
+    store
+        .fs
+        .write(&at("compaction/position-checkpoint"), b"{}")
+        .unwrap();
     store.fs.write(&at("timerwheel"), &[0; 320]).unwrap();
     let exam = examined(&store);
     assert_eq!(found(&exam, Code::BatchQueues), None); // nothing in it
-    assert_eq!((exam.derived.pending_timers, found(&exam, Code::QueueExtension)), (0, None));
+    assert_eq!(
+        (
+            exam.derived.pending_timers,
+            found(&exam, Code::QueueExtension)
+        ),
+        (0, None)
+    );
 
     store.write_queue_file("X/0", 0, &[unit(i64::MIN + 20), unit(-5)].concat(), 6000);
     store.write_queue_file("%LMQ%x/0", 0, &unit(0), 6000);
-    store.fs.write(&at(dirs[1]).join(file_name(0)), &unit(3)).unwrap();
+    store
+        .fs
+        .write(&at(dirs[1]).join(file_name(0)), &unit(3))
+        .unwrap();
     let mut wheel = vec![0; 320];
     wheel[64 + 27] = 4;
     store.fs.write(&at("timerwheel"), &wheel).unwrap();
-    store.fs.write(&store.layout.consumequeue().join("CURRENT"), b"MANIFEST-000001").unwrap();
+    store
+        .fs
+        .write(
+            &store.layout.consumequeue().join("CURRENT"),
+            b"MANIFEST-000001",
+        )
+        .unwrap();
     let exam = examined(&store);
     let counts = &exam.derived;
-    assert_eq!((counts.extension_units, counts.light_queues, counts.batch_queues), (1, 1, 1));
-    assert_eq!((counts.pending_timers, counts.compaction_files, counts.rocksdb_queues), (4, 1, true));
+    assert_eq!(
+        (
+            counts.extension_units,
+            counts.light_queues,
+            counts.batch_queues
+        ),
+        (1, 1, 1)
+    );
+    assert_eq!(
+        (
+            counts.pending_timers,
+            counts.compaction_files,
+            counts.rocksdb_queues
+        ),
+        (4, 1, true)
+    );
     let codes = [
         Code::QueueExtension,
         Code::LightQueues,
@@ -463,7 +611,10 @@ fn clock_and_file_times_are_compared_with_the_messages() {
     frame[56..64].copy_from_slice(&(10 * DAY).to_be_bytes());
     later.append_raw(frame);
     later.fs.set_modified(&later.file(0), 0).unwrap();
-    assert_eq!(found(&examined(&later), Code::CopiedTimes), Some(Severity::Info));
+    assert_eq!(
+        found(&examined(&later), Code::CopiedTimes),
+        Some(Severity::Info)
+    );
 }
 
 #[test]
@@ -498,7 +649,10 @@ fn a_full_scan_is_announced_and_shows_progress() {
 #[test]
 fn a_short_checkpoint_is_named() {
     let store = plain(3);
-    store.fs.write(&store.layout.checkpoint(), &[0; 24]).unwrap();
+    store
+        .fs
+        .write(&store.layout.checkpoint(), &[0; 24])
+        .unwrap();
     let exam = examined(&store);
     sound(&exam);
     assert_eq!(found(&exam, Code::CheckpointSize), Some(Severity::Warning));

@@ -203,7 +203,10 @@ pub fn intact_behind(
     damaged_at: i64,
 ) -> io::Result<Behind> {
     let mut behind = Behind::default();
-    for file in files.iter().filter(|f| f.start + file_size as i64 > damaged_at) {
+    for file in files
+        .iter()
+        .filter(|f| f.start + file_size as i64 > damaged_at)
+    {
         let map = fs.map(&file.path, MapMode::ReadOnly)?;
         let bytes = map.slice(0, map.len() as usize);
         let whole = |at: usize| {

@@ -124,7 +124,10 @@ fn damage_ends_the_log_and_what_follows_is_found() {
     ));
     let files = listing(&store).files;
     let behind = intact_behind(&*store.fs, &files, 1024, second).unwrap();
-    assert_eq!((behind.next, behind.later_file), (Some(second + frame_len(100) as i64), Some(1024)));
+    assert_eq!(
+        (behind.next, behind.later_file),
+        (Some(second + frame_len(100) as i64), Some(1024))
+    );
     // A damaged size: only the next file can tell.
     store.write(second, b"\x7F");
     let behind = intact_behind(&*store.fs, &files, 1024, second).unwrap();
