@@ -7,6 +7,11 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Peer(pub u8);
 
+impl Peer {
+    /// Someone who is not in the list: a vote file may name a member that was configured once. The vote stays given.
+    pub const FOREIGN: Peer = Peer(u8::MAX);
+}
+
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "#{}", self.0)
@@ -108,6 +113,21 @@ pub enum Code {
     ExpiredTerm = 403,
     InconsistentLeader = 409,
     TermNotReady = 416,
+}
+
+impl Code {
+    /// The code with that number on the wire.
+    pub fn from_number(number: i32) -> Code {
+        match number {
+            200 => Code::Success,
+            401 => Code::UnknownMember,
+            402 => Code::UnexpectedMember,
+            403 => Code::ExpiredTerm,
+            409 => Code::InconsistentLeader,
+            416 => Code::TermNotReady,
+            _ => Code::Unknown,
+        }
+    }
 }
 
 /// The answer to a heartbeat.
