@@ -18,14 +18,29 @@ const BODY: usize = 1024;
 fn processor_time() -> Duration {
     // utime and stime of this process, in ticks of 10 ms.
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks = |at: usize| fields.get(at).and_then(|f| f.parse::<u64>().ok()).unwrap_or(0);
+    let fields: Vec<&str> = stat
+        .rsplit(')')
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect();
+    let ticks = |at: usize| {
+        fields
+            .get(at)
+            .and_then(|f| f.parse::<u64>().ok())
+            .unwrap_or(0)
+    };
     Duration::from_millis((ticks(11) + ticks(12)) * 10)
 }
 
 fn open(folder: PathBuf, durability: Durability) -> Result<Log> {
     let store = StoreConfig::new(folder.join("dledger-n0"), 1 << 30);
-    let mut config = LogConfig::new("bench", MemberId::parse("n0")?, Peers::parse("n0-127.0.0.1:40911")?, store);
+    let mut config = LogConfig::new(
+        "bench",
+        MemberId::parse("n0")?,
+        Peers::parse("n0-127.0.0.1:40911")?,
+        store,
+    );
     config.durability = durability;
     Ok(Log::open(Arc::new(RealFs), config, Arc::new(NoCheck), 0)?.0)
 }
@@ -41,7 +56,9 @@ fn append(log: &Log, count: u64) -> Result<()> {
 fn run(log: &Log, threads: u64, count: u64) -> Result<()> {
     let (began, used) = (Instant::now(), processor_time());
     std::thread::scope(|scope| -> Result<()> {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| append(log, count / threads))).collect();
+        let workers: Vec<_> = (0..threads)
+            .map(|_| scope.spawn(|| append(log, count / threads)))
+            .collect();
         for worker in workers {
             worker.join().ok().context("a worker failed")??;
         }
@@ -66,7 +83,9 @@ async fn run_synced(log: &Log, tasks: u64, count: u64) -> Result<()> {
         let log = log.clone();
         workers.push(tokio::spawn(async move {
             for _ in 0..count / tasks {
-                let ((), appended) = log.append_with(|appender| appender.push(BODY, |slice, _| slice.fill(7)).map(drop))?;
+                let ((), appended) = log.append_with(|appender| {
+                    appender.push(BODY, |slice, _| slice.fill(7)).map(drop)
+                })?;
                 log.committed(&appended).await?;
             }
             anyhow::Ok(())
@@ -76,14 +95,20 @@ async fn run_synced(log: &Log, tasks: u64, count: u64) -> Result<()> {
         worker.await??;
     }
     let took = began.elapsed();
-    println!("{tasks} tasks: {count} synced appends in {took:.2?}, {:.0} a second, {:?}", count as f64 / took.as_secs_f64(), log.status().sync);
+    println!(
+        "{tasks} tasks: {count} synced appends in {took:.2?}, {:.0} a second, {:?}",
+        count as f64 / took.as_secs_f64(),
+        log.status().sync
+    );
     Ok(())
 }
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let parent = arguments.next().map_or_else(std::env::temp_dir, PathBuf::from);
+    let parent = arguments
+        .next()
+        .map_or_else(std::env::temp_dir, PathBuf::from);
     let count: u64 = arguments.next().map_or(Ok(1_000_000), |n| n.parse())?;
     let durability = match arguments.next().as_deref() {
         Some("S") => Durability::SyncMajority,
@@ -102,7 +127,10 @@ async fn main() -> Result<()> {
     tokio::time::sleep(Duration::from_millis(200)).await;
     let used = processor_time();
     tokio::time::sleep(Duration::from_secs(5)).await;
-    println!("idle for 5 s: {:?} of processor time", processor_time() - used);
+    println!(
+        "idle for 5 s: {:?} of processor time",
+        processor_time() - used
+    );
     log.shutdown().await?;
     Ok(())
 }

@@ -11,8 +11,8 @@ use tokio::sync::{Notify, watch};
 
 use crate::log::watch::Committed;
 use crate::log::{CommitError, LogConfig, RoleChange};
-use crate::pending::Pending;
 use crate::peers::MemberId;
+use crate::pending::Pending;
 use crate::raft::{Core, Effect, Effects, HardState, Input, Millis, Peer, RoleKind};
 use crate::store::{Store, Synced};
 use crate::vote_file::VoteFile;
@@ -130,7 +130,11 @@ impl Shared {
     pub(crate) fn new(config: LogConfig, core: Core, store: Store, vote_file: VoteFile) -> Shared {
         let index = core.log().committed;
         let committed = Arc::new(Committed::new(index, pos_after(&store, index)));
-        let change = RoleChange { role: core.role(), term: core.term(), leader: None };
+        let change = RoleChange {
+            role: core.role(),
+            term: core.term(),
+            leader: None,
+        };
         let synced = store.flusher().synced();
         let inner = Inner {
             core,
@@ -191,7 +195,12 @@ impl Shared {
         self.flushed_index.store(synced.end_index, Ordering::SeqCst);
         {
             let mut inner = self.lock();
-            self.step(&mut inner, Input::Synced { index: synced.end_index });
+            self.step(
+                &mut inner,
+                Input::Synced {
+                    index: synced.end_index,
+                },
+            );
         }
         self.keeper.changed();
     }
@@ -218,7 +227,10 @@ impl Shared {
                 Effect::Persist(hard) => {
                     if let Err(error) = self.persist(inner, hard) {
                         // Nothing that depends on it may happen.
-                        self.poison_locked(inner, format!("term and vote cannot be written: {error}"));
+                        self.poison_locked(
+                            inner,
+                            format!("term and vote cannot be written: {error}"),
+                        );
                         break;
                     }
                 }
@@ -287,7 +299,9 @@ impl Shared {
     }
 
     fn fail_stop(&self) {
-        let _ = self.poison.set(Arc::from("a thread failed while it worked on the log"));
+        let _ = self
+            .poison
+            .set(Arc::from("a thread failed while it worked on the log"));
         self.committed.set_lead_term(-1);
         self.committed.close();
         self.poisoned.notify_waiters();
@@ -347,7 +361,9 @@ fn pos_after(store: &Store, index: i64) -> i64 {
     if index == store.end_index() && index >= 0 {
         return store.end_pos();
     }
-    store.unit(index).map_or(store.first_pos(), |at| at.end_pos())
+    store
+        .unit(index)
+        .map_or(store.first_pos(), |at| at.end_pos())
 }
 
 /// Poisons the log when a thread dies while it works on it: a broken invariant must not go on.

@@ -65,14 +65,20 @@ mod tests {
     #[test]
     fn completes_by_prefix_and_fails_the_rest() {
         let mut pending = Pending::default();
-        let mut receivers: Vec<_> = [5, 3, 7, 5].iter().map(|&index| pending.wait(index)).collect();
+        let mut receivers: Vec<_> = [5, 3, 7, 5]
+            .iter()
+            .map(|&index| pending.wait(index))
+            .collect();
         pending.committed(5);
         assert_eq!(receivers[0].try_recv().unwrap(), Ok(()));
         assert_eq!(receivers[1].try_recv().unwrap(), Ok(()));
         assert_eq!(receivers[3].try_recv().unwrap(), Ok(()));
         assert!(receivers[2].try_recv().is_err());
         pending.fail(CommitError::TermChanged);
-        assert_eq!(receivers[2].try_recv().unwrap(), Err(CommitError::TermChanged));
+        assert_eq!(
+            receivers[2].try_recv().unwrap(),
+            Err(CommitError::TermChanged)
+        );
     }
 
     #[test]

@@ -8,7 +8,10 @@ use dledger::fs::{Fs, MemFs};
 use dledger::peers::{MemberId, Peers};
 use dledger::raft::RoleKind;
 use dledger::store::{NoCheck, StoreConfig};
-use dledger::{AppendError, Appended, CommitError, Durability, Log, LogConfig, OpenError, ShutdownError, StartError};
+use dledger::{
+    AppendError, Appended, CommitError, Durability, Log, LogConfig, OpenError, ShutdownError,
+    StartError,
+};
 
 const BASE: &str = "/store/dledger-n0";
 
@@ -22,7 +25,14 @@ fn config(durability: Durability) -> LogConfig {
 }
 
 fn open(fs: &MemFs, durability: Durability) -> Log {
-    Log::open(Arc::new(fs.clone()), config(durability), Arc::new(NoCheck), 0).unwrap().0
+    Log::open(
+        Arc::new(fs.clone()),
+        config(durability),
+        Arc::new(NoCheck),
+        0,
+    )
+    .unwrap()
+    .0
 }
 
 async fn started(fs: &MemFs, durability: Durability) -> Log {
@@ -32,8 +42,11 @@ async fn started(fs: &MemFs, durability: Durability) -> Log {
 }
 
 fn append(log: &Log, body: &[u8]) -> Result<Appended, AppendError> {
-    let ((), appended) =
-        log.append_with(|appender| appender.push(body.len(), |slice, _at| slice.copy_from_slice(body)).map(drop))?;
+    let ((), appended) = log.append_with(|appender| {
+        appender
+            .push(body.len(), |slice, _at| slice.copy_from_slice(body))
+            .map(drop)
+    })?;
     Ok(appended)
 }
 
@@ -62,11 +75,17 @@ async fn appends_commit_at_once_and_survive_a_restart_in_a_new_term() {
 
     let log = started(&fs, Durability::PageCacheMajority).await;
     let status = log.status();
-    assert_eq!((status.role, status.end_index, status.committed_index), (RoleKind::Leader, 199, 199));
+    assert_eq!(
+        (status.role, status.end_index, status.committed_index),
+        (RoleKind::Leader, 199, 199)
+    );
     assert_eq!(status.term, first_term + 1);
     let reader = log.reader();
     for n in 0..200u32 {
-        assert_eq!(reader.entry(i64::from(n)).unwrap().body, n.to_be_bytes()[..]);
+        assert_eq!(
+            reader.entry(i64::from(n)).unwrap().body,
+            n.to_be_bytes()[..]
+        );
     }
     log.shutdown().await.unwrap();
 }
@@ -114,10 +133,17 @@ async fn threads_append_densely_and_watchers_miss_nothing() {
     let writers: Vec<_> = (0..4)
         .map(|_| {
             let log = log.clone();
-            std::thread::spawn(move || (0..500).map(|_| append(&log, b"x").unwrap().last_index).collect::<Vec<_>>())
+            std::thread::spawn(move || {
+                (0..500)
+                    .map(|_| append(&log, b"x").unwrap().last_index)
+                    .collect::<Vec<_>>()
+            })
         })
         .collect();
-    let mut indexes: Vec<i64> = writers.into_iter().flat_map(|w| w.join().unwrap()).collect();
+    let mut indexes: Vec<i64> = writers
+        .into_iter()
+        .flat_map(|w| w.join().unwrap())
+        .collect();
     indexes.sort_unstable();
     assert!(indexes.into_iter().eq(0..2000));
     let end = log.committed_pos();
@@ -164,16 +190,39 @@ async fn a_failed_sync_poisons_the_log() {
         }
         fs.fail_next_sync(1);
         let appended = append(&log, b"lost?").unwrap();
-        let reason = tokio::time::timeout(Duration::from_secs(5), log.until_poisoned()).await.unwrap();
-        assert!(!log.is_committed(&appended), "no acknowledgement after a failed sync");
-        assert_eq!(log.committed(&appended).await, Err(CommitError::Poisoned(Arc::clone(&reason))));
-        assert!(matches!(append(&log, b"more"), Err(AppendError::Poisoned(_))));
+        let reason = tokio::time::timeout(Duration::from_secs(5), log.until_poisoned())
+            .await
+            .unwrap();
+        assert!(
+            !log.is_committed(&appended),
+            "no acknowledgement after a failed sync"
+        );
+        assert_eq!(
+            log.committed(&appended).await,
+            Err(CommitError::Poisoned(Arc::clone(&reason)))
+        );
+        assert!(matches!(
+            append(&log, b"more"),
+            Err(AppendError::Poisoned(_))
+        ));
         let status = log.status();
-        assert_eq!((status.poisoned, status.role), (Some(reason), RoleKind::Candidate));
-        assert!(matches!(log.shutdown().await, Err(ShutdownError::Poisoned(_))));
+        assert_eq!(
+            (status.poisoned, status.role),
+            (Some(reason), RoleKind::Candidate)
+        );
+        assert!(matches!(
+            log.shutdown().await,
+            Err(ShutdownError::Poisoned(_))
+        ));
         // The checkpoint names nothing that was not synced.
-        let checkpoint = fs.read(&Path::new(BASE).join("checkpoint")).unwrap_or_default();
-        assert!(!String::from_utf8(checkpoint).unwrap().contains("committedIndex=1\n"));
+        let checkpoint = fs
+            .read(&Path::new(BASE).join("checkpoint"))
+            .unwrap_or_default();
+        assert!(
+            !String::from_utf8(checkpoint)
+                .unwrap()
+                .contains("committedIndex=1\n")
+        );
     }
 }
 
@@ -191,7 +240,10 @@ async fn a_vote_that_cannot_be_written_is_not_spoken() {
 async fn before_the_start_nothing_is_taken() {
     let fs = MemFs::new();
     let log = open(&fs, Durability::PageCacheMajority);
-    assert!(matches!(append(&log, b"x"), Err(AppendError::NotLeader { leader: None })));
+    assert!(matches!(
+        append(&log, b"x"),
+        Err(AppendError::NotLeader { leader: None })
+    ));
     log.start().await.unwrap();
     assert_eq!(log.start().await, Err(StartError::Twice));
     append(&log, b"x").unwrap();
@@ -202,11 +254,15 @@ async fn the_checkpoint_is_written_only_when_it_changed() {
     let fs = MemFs::new();
     let mut config = config(Durability::PageCacheMajority);
     config.checkpoint_interval = Duration::from_millis(20);
-    let log = Log::open(Arc::new(fs.clone()), config, Arc::new(NoCheck), 0).unwrap().0;
+    let log = Log::open(Arc::new(fs.clone()), config, Arc::new(NoCheck), 0)
+        .unwrap()
+        .0;
     log.start().await.unwrap();
     append(&log, b"x").unwrap();
     let deadline = std::time::Instant::now() + Duration::from_secs(5);
-    while !fs.exists(&Path::new(BASE).join("checkpoint")) || !text(&fs, "checkpoint").contains("committedIndex=0\n") {
+    while !fs.exists(&Path::new(BASE).join("checkpoint"))
+        || !text(&fs, "checkpoint").contains("committedIndex=0\n")
+    {
         assert!(std::time::Instant::now() < deadline, "no checkpoint");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -221,12 +277,21 @@ async fn the_checkpoint_is_written_only_when_it_changed() {
 fn groups_of_several_members_are_refused_in_one_line() {
     let mut config = config(Durability::PageCacheMajority);
     config.peers = Peers::parse("n0-a:1;n1-b:1;n2-c:1").unwrap();
-    let error = Log::open(Arc::new(MemFs::new()), config.clone(), Arc::new(NoCheck), 0).unwrap_err();
+    let error =
+        Log::open(Arc::new(MemFs::new()), config.clone(), Arc::new(NoCheck), 0).unwrap_err();
     assert!(matches!(error, OpenError::SeveralMembers { count: 3, .. }));
-    assert!(error.to_string().contains("not served by this version") && !error.to_string().contains('\n'));
+    assert!(
+        error.to_string().contains("not served by this version")
+            && !error.to_string().contains('\n')
+    );
     config.self_id = MemberId::parse("n7").unwrap();
-    let error = Log::open(Arc::new(MemFs::new()), config.clone(), Arc::new(NoCheck), 0).unwrap_err();
-    assert!(error.to_string().contains("\"n7\" is not in the peers string"));
+    let error =
+        Log::open(Arc::new(MemFs::new()), config.clone(), Arc::new(NoCheck), 0).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("\"n7\" is not in the peers string")
+    );
     config.group = " ".to_owned();
     let error = Log::open(Arc::new(MemFs::new()), config, Arc::new(NoCheck), 0).unwrap_err();
     assert!(matches!(error, OpenError::EmptyGroup));

@@ -29,7 +29,12 @@ pub struct Appended {
 
 impl<'a> Appender<'a> {
     pub(super) fn new(store: &'a mut Store, term: i64) -> Appender<'a> {
-        Appender { store, term, first: None, last: None }
+        Appender {
+            store,
+            term,
+            first: None,
+            last: None,
+        }
     }
 
     /// Appends one entry of `body_len` bytes. `write` gets exactly the body's bytes in the segment, and where the
@@ -47,7 +52,10 @@ impl<'a> Appender<'a> {
                 write(body, at);
             }
         };
-        let at = self.store.append(self.term, body_len, &mut once).map_err(append_error)?;
+        let at = self
+            .store
+            .append(self.term, body_len, &mut once)
+            .map_err(append_error)?;
         self.first.get_or_insert(at.index);
         self.last = Some(at);
         Ok(at)
@@ -66,7 +74,12 @@ impl<'a> Appender<'a> {
                 last_index: last.index,
                 end_pos: last.pos + i64::from(last.size),
             },
-            _ => Appended { term: self.term, first_index: -1, last_index: -1, end_pos: -1 },
+            _ => Appended {
+                term: self.term,
+                first_index: -1,
+                last_index: -1,
+                end_pos: -1,
+            },
         }
     }
 }

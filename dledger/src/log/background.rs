@@ -27,9 +27,16 @@ impl Threads {
             let store = &shared.lock().store;
             (store.flusher(), store.preparer(), Arc::clone(store.fs()))
         };
-        let flusher =
-            FlusherThread { flusher, counters: Arc::clone(counters), shared: Arc::clone(shared) };
-        let keeper = KeeperThread { preparer, fs, shared: Arc::clone(shared) };
+        let flusher = FlusherThread {
+            flusher,
+            counters: Arc::clone(counters),
+            shared: Arc::clone(shared),
+        };
+        let keeper = KeeperThread {
+            preparer,
+            fs,
+            shared: Arc::clone(shared),
+        };
         let spawn = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let flusher = spawn("log-flusher").spawn(move || flusher.run())?;
         let keeper = match spawn("log-keeper").spawn(move || keeper.run()) {
@@ -169,7 +176,10 @@ impl KeeperThread {
 
     fn write_checkpoint(&self, committed_index: i64) -> bool {
         let end_index = self.shared.flushed_index();
-        let checkpoint = Checkpoint { committed_index, end_index };
+        let checkpoint = Checkpoint {
+            committed_index,
+            end_index,
+        };
         let saved = checkpoint::save(&*self.fs, &self.shared.config.store.base, &checkpoint);
         if let Err(error) = &saved {
             // The older one stays true, and the next round tries again.

@@ -60,7 +60,12 @@ pub struct LogConfig {
 
 impl LogConfig {
     /// A log with Java's defaults: class P, flush every 10 ms, checkpoint every 3 s, 10 000 pending, 2.5 s to wait.
-    pub fn new(group: impl Into<String>, self_id: MemberId, peers: Peers, store: StoreConfig) -> LogConfig {
+    pub fn new(
+        group: impl Into<String>,
+        self_id: MemberId,
+        peers: Peers,
+        store: StoreConfig,
+    ) -> LogConfig {
         LogConfig {
             group: group.into(),
             self_id,

@@ -47,7 +47,13 @@ struct Handle {
 impl std::fmt::Debug for Handle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let config = &self.shared.config;
-        write!(f, "Log({}/{} up to {})", config.group, config.self_id, self.shared.committed.index())
+        write!(
+            f,
+            "Log({}/{} up to {})",
+            config.group,
+            config.self_id,
+            self.shared.committed.index()
+        )
     }
 }
 
@@ -77,9 +83,14 @@ impl Log {
                 peers: config.peers.to_string(),
             });
         }
-        let (store, recovery) = Store::open(Arc::clone(&fs), config.store.clone(), first_pos, &*check)?;
-        let vote_error = |error| OpenError::VoteFile { base: config.store.base.display().to_string(), error };
-        let vote_file = VoteFile::load(fs, &config.store.base, store.end_term()).map_err(vote_error)?;
+        let (store, recovery) =
+            Store::open(Arc::clone(&fs), config.store.clone(), first_pos, &*check)?;
+        let vote_error = |error| OpenError::VoteFile {
+            base: config.store.base.display().to_string(),
+            error,
+        };
+        let vote_file =
+            VoteFile::load(fs, &config.store.base, store.end_term()).map_err(vote_error)?;
         let core = new_core(&config, &store, &vote_file);
         let reader = store.reader();
         let handle = Handle {
@@ -89,7 +100,12 @@ impl Log {
             threads: Mutex::new(None),
             started: AtomicBool::new(false),
         };
-        Ok((Log { handle: Arc::new(handle) }, recovery))
+        Ok((
+            Log {
+                handle: Arc::new(handle),
+            },
+            recovery,
+        ))
     }
 
     /// Starts to take part: threads that sync and prepare, and the task that brings time to the raft core. In a group
@@ -141,9 +157,9 @@ impl Log {
             return Err(AppendError::Stopped);
         }
         inner.core.may_append().map_err(|refusal| match refusal {
-            Refusal::NotLeader { leader } => {
-                AppendError::NotLeader { leader: leader.map(|peer| shared.member(peer).clone()) }
-            }
+            Refusal::NotLeader { leader } => AppendError::NotLeader {
+                leader: leader.map(|peer| shared.member(peer).clone()),
+            },
             Refusal::PendingFull => AppendError::PendingFull,
             Refusal::Poisoned => AppendError::Poisoned(Arc::from("the log is poisoned")),
         })
@@ -185,8 +201,15 @@ impl Log {
         }
         if inner.core.log().committed >= appended.last_index {
             // Committed in the same place by another lead is not committed unless it is the very entry.
-            let same = inner.store.unit(appended.last_index).is_some_and(|at| at.term == appended.term);
-            return Some(if same || appended.last_index < 0 { Ok(()) } else { Err(CommitError::TermChanged) });
+            let same = inner
+                .store
+                .unit(appended.last_index)
+                .is_some_and(|at| at.term == appended.term);
+            return Some(if same || appended.last_index < 0 {
+                Ok(())
+            } else {
+                Err(CommitError::TermChanged)
+            });
         }
         if inner.stopped {
             return Some(Err(CommitError::Stopped));
@@ -267,7 +290,9 @@ impl Log {
     pub async fn shutdown(&self) -> Result<(), ShutdownError> {
         let handle = Arc::clone(&self.handle);
         let work = move || handle.close();
-        tokio::task::spawn_blocking(work).await.unwrap_or_else(|e| Err(ShutdownError::Io(e.to_string())))
+        tokio::task::spawn_blocking(work)
+            .await
+            .unwrap_or_else(|e| Err(ShutdownError::Io(e.to_string())))
     }
 }
 
@@ -285,7 +310,10 @@ impl Handle {
             return Ok(());
         }
         let committed = inner.core.log().committed;
-        inner.store.close(committed).map_err(|e| ShutdownError::Io(e.to_string()))
+        inner
+            .store
+            .close(committed)
+            .map_err(|e| ShutdownError::Io(e.to_string()))
     }
 }
 
@@ -296,14 +324,18 @@ fn new_core(config: &LogConfig, store: &Store, vote_file: &VoteFile) -> Core {
     core.timers = config.timers;
     core.pending_max = i64::try_from(config.pending_max).unwrap_or(i64::MAX);
     core.acknowledge = config.durability.acknowledge();
-    core.seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), config.self_id.as_str());
+    core.seed =
+        std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), config.self_id.as_str());
     let state = vote_file.state();
     let vote = match &state.vote {
         Vote::None => None,
         Vote::For(id) => Some(position(id).unwrap_or(Peer::FOREIGN)),
         Vote::Unknown => Some(Peer::FOREIGN),
     };
-    let hard = HardState { term: state.term, vote };
+    let hard = HardState {
+        term: state.term,
+        vote,
+    };
     let log = LogState {
         end_index: store.end_index(),
         end_term: store.end_term(),

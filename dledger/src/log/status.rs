@@ -91,7 +91,8 @@ impl SyncCounters {
         self.total.fetch_add(micros(took), Ordering::Relaxed);
         self.last.store(micros(took), Ordering::Relaxed);
         self.longest.fetch_max(micros(took), Ordering::Relaxed);
-        self.longest_unsynced.fetch_max(micros(unsynced), Ordering::Relaxed);
+        self.longest_unsynced
+            .fetch_max(micros(unsynced), Ordering::Relaxed);
     }
 
     pub(super) fn status(&self) -> SyncStatus {

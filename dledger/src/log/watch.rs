@@ -1,8 +1,8 @@
 //! The committed position: read with one atomic load, published with one atomic store, and waited for at no cost to
 //! the writer while nobody waits.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use tokio::sync::Notify;
 

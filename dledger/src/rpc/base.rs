@@ -39,7 +39,14 @@ impl BaseBody {
 
     /// An answer without names: `{"code":200,"term":-1}` is all that a successful heartbeat answer says.
     pub fn bare(code: i32, term: i64) -> BaseBody {
-        BaseBody { code, group: None, leader_id: None, local_id: None, remote_id: None, term }
+        BaseBody {
+            code,
+            group: None,
+            leader_id: None,
+            local_id: None,
+            remote_id: None,
+            term,
+        }
     }
 
     /// The answer to a heartbeat.
@@ -49,6 +56,9 @@ impl BaseBody {
 
     /// What the core is told about its heartbeat.
     pub fn as_heartbeat_answer(&self) -> HeartbeatAnswer {
-        HeartbeatAnswer { code: Code::from_number(self.code), term: self.term }
+        HeartbeatAnswer {
+            code: Code::from_number(self.code),
+            term: self.term,
+        }
     }
 }

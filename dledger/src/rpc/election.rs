@@ -46,7 +46,11 @@ impl VoteBody {
 
     /// What the core is asked.
     pub fn request(&self) -> VoteRequest {
-        VoteRequest { term: self.term, end_index: self.ledger_end_index, end_term: self.ledger_end_term }
+        VoteRequest {
+            term: self.term,
+            end_index: self.ledger_end_index,
+            end_term: self.ledger_end_term,
+        }
     }
 
     /// The answer: the request's base members, with term and verdict of the voter.
@@ -80,14 +84,21 @@ pub struct VoteAnswerBody {
     pub remote_id: Option<String>,
     #[serde(default = "none")]
     pub term: i64,
-    #[serde(default = "unknown_vote", serialize_with = "write_vote", deserialize_with = "read_vote")]
+    #[serde(
+        default = "unknown_vote",
+        serialize_with = "write_vote",
+        deserialize_with = "read_vote"
+    )]
     pub vote_result: VoteResult,
 }
 
 impl VoteAnswerBody {
     /// What the core is told.
     pub fn answer(&self) -> VoteAnswer {
-        VoteAnswer { result: self.vote_result, term: self.term }
+        VoteAnswer {
+            result: self.vote_result,
+            term: self.term,
+        }
     }
 }
 
@@ -102,7 +113,11 @@ fn write_vote<S: Serializer>(result: &VoteResult, to: S) -> Result<S::Ok, S::Err
 /// By name or by number; anything else counts for nothing.
 fn read_vote<'de, D: Deserializer<'de>>(from: D) -> Result<VoteResult, D::Error> {
     let value = serde_json::Value::deserialize(from)?;
-    let by_number = |n: u64| usize::try_from(n).ok().and_then(|n| VoteResult::ALL.get(n).copied());
+    let by_number = |n: u64| {
+        usize::try_from(n)
+            .ok()
+            .and_then(|n| VoteResult::ALL.get(n).copied())
+    };
     let known = match &value {
         serde_json::Value::String(name) => Some(VoteResult::from_name(name)),
         serde_json::Value::Number(number) => number.as_u64().and_then(by_number),

@@ -25,7 +25,11 @@ pub enum PushType {
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs)]
 pub struct EntryBody {
-    #[serde(default, serialize_with = "write_base64", deserialize_with = "read_base64")]
+    #[serde(
+        default,
+        serialize_with = "write_base64",
+        deserialize_with = "read_base64"
+    )]
     pub body: Bytes,
     #[serde(default)]
     pub body_crc: i32,
@@ -90,7 +94,10 @@ pub(super) fn write_base64<S: Serializer>(bytes: &Bytes, to: S) -> Result<S::Ok,
 
 pub(super) fn read_base64<'de, D: Deserializer<'de>>(from: D) -> Result<Bytes, D::Error> {
     let text = std::borrow::Cow::<'de, str>::deserialize(from)?;
-    STANDARD.decode(text.as_bytes()).map(Bytes::from).map_err(serde::de::Error::custom)
+    STANDARD
+        .decode(text.as_bytes())
+        .map(Bytes::from)
+        .map_err(serde::de::Error::custom)
 }
 
 /// 51004, request. The members `batch`, `count`, `firstEntryIndex`, `lastEntryIndex` and `totalSize` say again what
@@ -142,7 +149,11 @@ impl PushBody {
         commit_index: i64,
         mut entries: Vec<EntryBody>,
     ) -> PushBody {
-        let single = if entries.len() == 1 { entries.pop() } else { None };
+        let single = if entries.len() == 1 {
+            entries.pop()
+        } else {
+            None
+        };
         let mut body = PushBody {
             batch: false,
             batch_entry: entries,
@@ -179,7 +190,11 @@ impl PushBody {
 
     /// The entries that it carries, whichever way.
     pub fn entries(&self) -> &[EntryBody] {
-        if self.batch_entry.is_empty() { self.entry.as_slice() } else { &self.batch_entry }
+        if self.batch_entry.is_empty() {
+            self.entry.as_slice()
+        } else {
+            &self.batch_entry
+        }
     }
 }
 
@@ -209,6 +224,10 @@ impl PushAnswerBody {
     /// The last index that a successful answer to an append acknowledges (R20).
     pub fn acknowledged_to(&self) -> Option<i64> {
         let index = self.index?;
-        Some(if self.count > 0 { index + i64::from(self.count) - 1 } else { index })
+        Some(if self.count > 0 {
+            index + i64::from(self.count) - 1
+        } else {
+            index
+        })
     }
 }

@@ -42,7 +42,11 @@ pub struct MetadataAnswerBody {
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs)]
 pub struct AppendBody {
-    #[serde(default, serialize_with = "write_base64", deserialize_with = "read_base64")]
+    #[serde(
+        default,
+        serialize_with = "write_base64",
+        deserialize_with = "read_base64"
+    )]
     pub body: Bytes,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,

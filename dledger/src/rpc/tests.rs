@@ -27,20 +27,36 @@ fn same_push(text: &str) -> PushBody {
 #[test]
 fn votes_and_heartbeats_are_written_as_java_does() {
     let text = r#"{"code":200,"group":"g","leaderId":"n1","ledgerEndIndex":-1,"ledgerEndTerm":-1,"localId":"n1","remoteId":"n0","term":0}"#;
-    let request = VoteRequest { term: 0, end_index: -1, end_term: -1 };
+    let request = VoteRequest {
+        term: 0,
+        end_index: -1,
+        end_term: -1,
+    };
     let body = same::<VoteBody>(text);
     assert_eq!(body, VoteBody::new("g", "n1", "n0", &request));
     assert_eq!(body.request(), request);
 
     let text = r#"{"code":200,"group":"broker-a","leaderId":"n0","localId":"n0","remoteId":"n2","term":0,"voteResult":"REJECT_ALREADY_VOTED"}"#;
-    let answer = VoteAnswer { result: VoteResult::RejectAlreadyVoted, term: 0 };
+    let answer = VoteAnswer {
+        result: VoteResult::RejectAlreadyVoted,
+        term: 0,
+    };
     assert_eq!(same::<VoteAnswerBody>(text).answer(), answer);
     let asked = VoteBody::new("broker-a", "n0", "n2", &request);
-    assert_eq!(String::from_utf8(encode(&asked.answer(&answer))).unwrap(), text);
+    assert_eq!(
+        String::from_utf8(encode(&asked.answer(&answer))).unwrap(),
+        text
+    );
 
     let text = r#"{"code":200,"group":"broker-a","leaderId":"n2","localId":"n2","remoteId":"n0","term":1}"#;
-    assert_eq!(same::<BaseBody>(text), BaseBody::heartbeat("broker-a", "n2", "n0", 1));
-    let success = HeartbeatAnswer { code: Code::Success, term: -1 };
+    assert_eq!(
+        same::<BaseBody>(text),
+        BaseBody::heartbeat("broker-a", "n2", "n0", 1)
+    );
+    let success = HeartbeatAnswer {
+        code: Code::Success,
+        term: -1,
+    };
     let text = r#"{"code":200,"term":-1}"#;
     assert_eq!(same::<BaseBody>(text), BaseBody::heartbeat_answer(&success));
     assert_eq!(same::<BaseBody>(text).as_heartbeat_answer(), success);
@@ -48,15 +64,33 @@ fn votes_and_heartbeats_are_written_as_java_does() {
 
 #[test]
 fn reads_what_java_reads() {
-    let answer = |text: &str| decode::<VoteAnswerBody>(text.as_bytes()).unwrap().answer().result;
+    let answer = |text: &str| {
+        decode::<VoteAnswerBody>(text.as_bytes())
+            .unwrap()
+            .answer()
+            .result
+    };
     assert_eq!(answer(r#"{"voteResult":1}"#), VoteResult::Accept);
-    assert_eq!(answer(r#"{"voteResult":"NO_SUCH_RESULT"}"#), VoteResult::Unknown);
+    assert_eq!(
+        answer(r#"{"voteResult":"NO_SUCH_RESULT"}"#),
+        VoteResult::Unknown
+    );
     assert_eq!(answer(r#"{"voteResult":99}"#), VoteResult::Unknown);
-    assert_eq!(answer(r#"{"voteResult":null,"unknown":{"a":[1]}}"#), VoteResult::Unknown);
+    assert_eq!(
+        answer(r#"{"voteResult":null,"unknown":{"a":[1]}}"#),
+        VoteResult::Unknown
+    );
     let body: VoteBody = decode(b"{}").unwrap();
-    assert_eq!((body.code, body.term, body.ledger_end_index, body.leader_id), (200, -1, -1, None));
-    let push: PushBody = decode(br#"{"type":"COMMIT","batch":true,"count":"x","commitIndex":3}"#).unwrap();
-    assert_eq!((push.push_type, push.commit_index, push.entries().len()), (PushType::Commit, 3, 0));
+    assert_eq!(
+        (body.code, body.term, body.ledger_end_index, body.leader_id),
+        (200, -1, -1, None)
+    );
+    let push: PushBody =
+        decode(br#"{"type":"COMMIT","batch":true,"count":"x","commitIndex":3}"#).unwrap();
+    assert_eq!(
+        (push.push_type, push.commit_index, push.entries().len()),
+        (PushType::Commit, 3, 0)
+    );
     assert!(decode::<PushBody>(b"not json").is_err());
     assert!(decode::<EntryBody>(br#"{"body":"***"}"#).is_err());
 }
@@ -65,7 +99,10 @@ fn reads_what_java_reads() {
 fn pushes_are_written_as_java_does() {
     let text = r#"{"batch":false,"batchEntry":[],"code":200,"commitIndex":24,"count":0,"firstEntryIndex":-1,"group":"broker-a","lastEntryIndex":-1,"leaderId":"n1","localId":"n1","remoteId":"n0","term":1,"totalSize":0,"type":"COMMIT"}"#;
     let body = same_push(text);
-    assert_eq!(body, PushBody::new("broker-a", "n1", "n0", 1, PushType::Commit, 24, Vec::new()));
+    assert_eq!(
+        body,
+        PushBody::new("broker-a", "n1", "n0", 1, PushType::Commit, 24, Vec::new())
+    );
 
     let entry = r#"{"body":"AQID","bodyCrc":0,"chainCrc":0,"channel":0,"index":2,"magic":1,"pos":1234,"size":51,"term":3}"#;
     let text = format!(
@@ -73,15 +110,31 @@ fn pushes_are_written_as_java_does() {
     );
     let body = same_push(&text);
     let carried = body.entries()[0].entry();
-    assert_eq!((carried.body.as_ref(), carried.size, carried.pos), (&[1u8, 2, 3][..], 51, 1234));
+    assert_eq!(
+        (carried.body.as_ref(), carried.size, carried.pos),
+        (&[1u8, 2, 3][..], 51, 1234)
+    );
     assert_eq!(EntryBody::new(&carried), body.entries()[0]);
     assert!(body.entries()[0].has_lasting_magic());
 
     // R20: without a count the index is the last one.
     let answer = |text: &str| same::<PushAnswerBody>(text).acknowledged_to();
-    assert_eq!(answer(r#"{"beginIndex":0,"code":200,"count":3,"endIndex":9,"group":"g","index":7,"term":3}"#), Some(9));
-    assert_eq!(answer(r#"{"beginIndex":0,"code":200,"count":0,"endIndex":7,"group":"g","index":7,"term":3}"#), Some(7));
-    assert_eq!(answer(r#"{"beginIndex":0,"code":200,"count":0,"endIndex":24,"group":"g","term":1}"#), None);
+    assert_eq!(
+        answer(
+            r#"{"beginIndex":0,"code":200,"count":3,"endIndex":9,"group":"g","index":7,"term":3}"#
+        ),
+        Some(9)
+    );
+    assert_eq!(
+        answer(
+            r#"{"beginIndex":0,"code":200,"count":0,"endIndex":7,"group":"g","index":7,"term":3}"#
+        ),
+        Some(7)
+    );
+    assert_eq!(
+        answer(r#"{"beginIndex":0,"code":200,"count":0,"endIndex":24,"group":"g","term":1}"#),
+        None
+    );
 }
 
 #[test]
@@ -101,7 +154,11 @@ fn recorded_traffic_round_trips() {
     };
     let mut seen = std::collections::BTreeMap::<(i64, bool), usize>::new();
     for path in files.flatten().map(|f| f.path()) {
-        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default().to_owned();
+        let name = path
+            .file_name()
+            .and_then(|n| n.to_str())
+            .unwrap_or_default()
+            .to_owned();
         if !name.starts_with("dledger-") || !name.ends_with(".jsonl.gz") {
             continue;
         }
@@ -109,21 +166,37 @@ fn recorded_traffic_round_trips() {
         for line in lines.lines() {
             let frame: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
             // What an operator wrote by hand has blanks and other members.
-            let by_hand = frame["via"].as_str().is_none_or(|via| via.starts_with("operator"));
+            let by_hand = frame["via"]
+                .as_str()
+                .is_none_or(|via| via.starts_with("operator"));
             let Some(body) = frame["body"].as_str().filter(|_| !by_hand) else {
                 continue;
             };
             let text = String::from_utf8(STANDARD.decode(body).unwrap()).unwrap();
             let answer = frame["dir"] == "s2c";
-            let code = if answer { &frame["req"] } else { &frame["code"] };
+            let code = if answer {
+                &frame["req"]
+            } else {
+                &frame["code"]
+            };
             let code = code.as_i64().unwrap_or_default();
             if round_trip(code, answer, &text) {
                 *seen.entry((code, answer)).or_default() += 1;
             }
         }
     }
-    for wanted in [(51001, false), (51001, true), (51002, false), (51002, true), (51004, false), (51004, true)] {
-        assert!(seen.contains_key(&wanted), "{wanted:?} is in no recording: {seen:?}");
+    for wanted in [
+        (51001, false),
+        (51001, true),
+        (51002, false),
+        (51002, true),
+        (51004, false),
+        (51004, true),
+    ] {
+        assert!(
+            seen.contains_key(&wanted),
+            "{wanted:?} is in no recording: {seen:?}"
+        );
     }
 }
 
