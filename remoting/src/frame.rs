@@ -292,3 +292,6 @@ pub fn encode_response(
     }
     Ok(out.freeze())
 }
+
+#[cfg(test)]
+mod tests;
