@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::plan::Plan;
 use super::scan::{self, Files, Found};
 use super::{OpenError, Recovery};
+use crate::checkpoint::{self, Checkpoint};
 use crate::fs::Fs;
 use crate::index_unit::{IndexUnit, UNIT_SIZE};
 use crate::store::StoreConfig;
@@ -49,6 +50,14 @@ pub(super) fn apply(
         index
             .sync(first * UNIT, (recovery.end_index + 1) * UNIT)
             .map_err(OpenError::io("syncing the index"))?;
+    }
+    if plan.wipe && recovery.checkpoint_committed >= 0 {
+        let none = Checkpoint {
+            committed_index: -1,
+            end_index: -1,
+        };
+        checkpoint::save(&*fs, &config.base, &none)
+            .map_err(OpenError::io("writing the checkpoint"))?;
     }
     let shared = finish(fs, config, &plan.recovery, data, index, plan.note_sequence)?;
     Ok((shared, plan.recovery))

@@ -7,6 +7,7 @@ use super::error::{ReadError, StoreError};
 use super::shared::{Shared, Synced};
 use super::sidecar::Note;
 use super::{EntryAt, Store};
+use crate::checkpoint::Checkpoint;
 use crate::entry::{BLANK_SIZE, Entry};
 use crate::index_unit::{IndexUnit, UNIT_SIZE};
 
@@ -39,11 +40,28 @@ impl Store {
         // What is zeroed begins right after the last entry, so a blank between the two goes as well.
         let cut = last_kept.pos + i64::from(last_kept.size);
         let old_end = self.end_pos;
+        self.lower_checkpoint(last_kept.index)?;
         self.publish_end(&last_kept, cut);
         self.lower_note(&mut synced, &last_kept)
             .and_then(|()| self.erase(cut, old_end, first_cut.index))
             .map_err(|e| shared.poison(format!("cutting the log at {cut} failed: {e}")))?;
         self.use_last_files()
+    }
+
+    /// Before anything is cut: the checkpoint names nothing that goes. What is committed is never cut in a sound
+    /// group, so this is for an operator's repair, and for a log that is replaced.
+    fn lower_checkpoint(&mut self, last_index: i64) -> Result<(), StoreError> {
+        if self.checkpoint.committed_index <= last_index {
+            return Ok(());
+        }
+        tracing::warn!(
+            "the checkpoint says that entry {} was committed; the log is cut behind entry {last_index}",
+            self.checkpoint.committed_index
+        );
+        self.save_checkpoint(Checkpoint {
+            committed_index: last_index,
+            end_index: last_index,
+        })
     }
 
     fn publish_end(&mut self, last: &IndexUnit, end_pos: i64) {
@@ -57,6 +75,8 @@ impl Store {
 
     /// Before the first byte is cut: what is known to be synced no longer names anything behind the cut.
     fn lower_note(&self, synced: &mut Synced, last: &IndexUnit) -> std::io::Result<()> {
+        // A synced blank behind the last kept entry is cut too.
+        synced.end_pos = synced.end_pos.min(last.pos + i64::from(last.size));
         if synced.end_index <= last.index {
             return Ok(());
         }
@@ -175,6 +195,7 @@ impl Store {
                 ..nothing
             })
             .map_err(io)?;
+        self.lower_checkpoint(-1)?;
         shared.remove_spares()?;
         shared.data.remove_from(i64::MIN).map_err(io)?;
         shared.index.remove_from(i64::MIN).map_err(io)?;

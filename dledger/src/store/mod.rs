@@ -300,13 +300,17 @@ impl Store {
         })
     }
 
+    /// Whether an entry of `size` bytes, and the blank behind it, fit into the rest of the active file.
+    fn fits(&self, size: usize) -> bool {
+        self.end_pos + (size + BLANK_SIZE) as i64 <= self.active.end()
+    }
+
     /// Position at which an entry of `size` bytes, header included, would be placed.
     pub fn place_of(&self, size: usize) -> i64 {
-        let end = self.active.end();
-        if self.end_pos + (size + BLANK_SIZE) as i64 > end {
-            end
-        } else {
+        if self.fits(size) {
             self.end_pos
+        } else {
+            self.active.end()
         }
     }
 
@@ -364,7 +368,7 @@ impl Store {
     fn make_room_slowly(&mut self, size: usize, unit_end: i64) -> Result<(), StoreError> {
         self.shared.check_poisoned()?;
         self.make_index_room(unit_end)?;
-        if self.place_of(size) != self.end_pos {
+        if !self.fits(size) {
             self.roll()?;
         }
         let end = self.end_pos + size as i64;
@@ -484,11 +488,16 @@ impl Store {
             end_index: synced,
         };
         if new != self.checkpoint {
-            checkpoint::save(&*self.shared.fs, &self.config.base, &new)
-                .map_err(|e| StoreError::io("writing the checkpoint", e))?;
-            self.checkpoint = new;
+            self.save_checkpoint(new)?;
         }
         Ok(new.committed_index)
+    }
+
+    fn save_checkpoint(&mut self, checkpoint: Checkpoint) -> Result<(), StoreError> {
+        checkpoint::save(&*self.shared.fs, &self.config.base, &checkpoint)
+            .map_err(|e| StoreError::io("writing the checkpoint", e))?;
+        self.checkpoint = checkpoint;
+        Ok(())
     }
 
     /// Ends the work on the log: syncs it, notes that nothing lies beyond its end, removes files made ahead (Java
