@@ -21,7 +21,7 @@ pub use watch::CommitWatch;
 use crate::driver::{self, FailStop, Inner, Shared};
 use crate::fs::Fs;
 use crate::raft::{Config, Core, HardState, LogState, Peer, Refusal, RoleKind};
-use crate::store::{BodyCheck, Reader, Recovery, Store};
+use crate::store::{BodyCheck, Expired, Reader, Recovery, SegmentInfo, Store, StoreError, Sweep};
 use crate::vote_file::{Vote, VoteFile};
 use background::Threads;
 use status::SyncCounters;
@@ -254,6 +254,17 @@ impl Log {
     /// Position of the first entry, or where it will lie.
     pub fn first_pos(&self) -> i64 {
         self.handle.reader.first_pos()
+    }
+
+    /// Removes expired files from the oldest on; nothing that is not committed and synced goes (D16). Blocks on the disk.
+    pub fn expire(&self, sweep: &Sweep) -> Result<Expired, StoreError> {
+        let bounded = Sweep { keep_from_pos: sweep.keep_from_pos.min(self.committed_pos()), ..*sweep };
+        self.handle.shared.lock().store.expire(&bounded)
+    }
+
+    /// The data files, oldest first.
+    pub fn segments(&self) -> Result<Vec<SegmentInfo>, StoreError> {
+        self.handle.shared.lock().store.segments()
     }
 
     /// The configuration it was opened with.
