@@ -258,7 +258,10 @@ impl Log {
 
     /// Removes expired files from the oldest on; nothing that is not committed and synced goes (D16). Blocks on the disk.
     pub fn expire(&self, sweep: &Sweep) -> Result<Expired, StoreError> {
-        let bounded = Sweep { keep_from_pos: sweep.keep_from_pos.min(self.committed_pos()), ..*sweep };
+        let bounded = Sweep {
+            keep_from_pos: sweep.keep_from_pos.min(self.committed_pos()),
+            ..*sweep
+        };
         self.handle.shared.lock().store.expire(&bounded)
     }
 
