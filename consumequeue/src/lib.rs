@@ -35,4 +35,5 @@ pub use log::{Frames, LogFrame, MessageLog};
 pub use marks::MarkFile;
 pub use queue::ConsumeQueue;
 pub use queues::{ConsumeQueues, DamagedQueue, QueuesConfig, QueuesReport};
+pub use record::Record;
 pub use unit::{UNIT_SIZE, Unit};

@@ -11,10 +11,14 @@ const KEY_SEPARATOR: char = ' ';
 
 /// A message record, looked at once.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Record<'a> {
+pub struct Record<'a> {
+    /// Topic.
     pub topic: &'a str,
+    /// Queue id.
     pub queue_id: i32,
+    /// Queue offset.
     pub queue_offset: i64,
+    /// Store time, ms.
     pub store_timestamp: i64,
     transaction: i32,
     unique_key: &'a [u8],

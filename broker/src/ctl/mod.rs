@@ -3,6 +3,7 @@
 mod consume;
 mod send;
 mod session;
+mod store;
 
 use std::process::ExitCode;
 
@@ -26,6 +27,9 @@ enum Command {
     Send(send::SendArgs),
     /// Pulls messages from any RocketMQ broker and prints them.
     Consume(consume::ConsumeArgs),
+    /// Looks at stores of stopped brokers.
+    #[command(subcommand)]
+    Store(store::StoreCommand),
 }
 
 /// Runs one command. Errors go to stderr as one line.
@@ -33,6 +37,7 @@ pub fn run(cli: Cli) -> ExitCode {
     let result = match cli.command {
         Command::Send(args) => block_on(send::run(args)),
         Command::Consume(args) => block_on(consume::run(args)),
+        Command::Store(command) => Ok(store::run(command)),
     };
     match result {
         Ok(code) => code,
