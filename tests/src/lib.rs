@@ -10,6 +10,7 @@ pub mod clients;
 pub mod compare;
 pub mod conf;
 pub mod deps;
+pub mod exercise;
 pub mod fixture;
 pub mod lab;
 pub mod ledger;

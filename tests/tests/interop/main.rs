@@ -1,0 +1,7 @@
+//! LedgerMQ beside the real thing: stores that stock brokers wrote, stock brokers on stores that we wrote, stock
+//! clients, tools and name servers.
+
+mod fixtures;
+mod life;
+mod offline;
+mod start;

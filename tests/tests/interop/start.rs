@@ -1,0 +1,85 @@
+//! The default start: no configuration, stock clients at once.
+
+use std::fs::File;
+use std::time::Duration;
+
+use serde_json::json;
+use tests::exercise::Target;
+use tests::lab::Lab;
+use tests::ours::OurBroker;
+use tests::scan::Scan;
+use tests::stock::Version;
+
+use crate::life::eventually;
+
+/// The ports of the default start belong to one test at a time on a machine.
+struct DefaultPorts(#[expect(dead_code, reason = "held for its lock")] File);
+
+impl DefaultPorts {
+    fn wait() -> DefaultPorts {
+        let file = File::create(std::env::temp_dir().join("ledgermq-default-ports.lock")).unwrap();
+        file.lock().unwrap();
+        eventually("ports 9876, 10909, 10911 and 40911 are free", || {
+            [9876, 10909, 10911, 40911]
+                .into_iter()
+                .all(tests::ports::is_free)
+        });
+        DefaultPorts(file)
+    }
+}
+
+const NS: &str = "127.0.0.1:9876";
+
+#[test]
+fn default_start_serves_stock_clients() {
+    let _ports = DefaultPorts::wait();
+    let dir = tempfile::tempdir().unwrap();
+    let mut broker = OurBroker::with_args(&[], dir.path()).unwrap();
+    broker
+        .daemon
+        .wait_port(10911, Duration::from_secs(30))
+        .unwrap();
+    for version in [Version::V4, Version::V5] {
+        let lab = Lab::shared(version);
+        let target = Target {
+            lab,
+            ns: NS,
+            broker: "broker-a",
+        };
+        let name = |what: &str| format!("{what}{}", version.text().replace('.', ""));
+        target.run("ready", json!({})).unwrap();
+        target.send_and_consume(&name("Lab")).unwrap();
+        target.filters_and_offsets(&name("Tags")).unwrap();
+        target.held_pull(&name("Held")).unwrap();
+        target.queries(&name("Query")).unwrap();
+        target.admin(&name("Admin")).unwrap();
+    }
+    let target = Target {
+        lab: Lab::shared(Version::V4),
+        ns: NS,
+        broker: "broker-a",
+    };
+    target.go("GoTopic").unwrap();
+    target.python("PyTopic").unwrap();
+    assert!(dir.path().join("store").is_dir(), "the store is ./store");
+    broker.stop().unwrap();
+    let scan = Scan::of(&dir.path().join("store"), 5_000_000).unwrap();
+    tests::compare::none("after the stop", &scan.problems());
+    assert!(scan.records.len() > 300, "{} records", scan.records.len());
+
+    // Once more over the same store: everything is still there.
+    let mut broker = OurBroker::with_args(&[], dir.path()).unwrap();
+    broker
+        .daemon
+        .wait_port(10911, Duration::from_secs(30))
+        .unwrap();
+    target.run("ready", json!({"topic": "Lab497"})).unwrap();
+    let pulled = target
+        .run("pull", json!({"group": "again", "topic": "Lab497"}))
+        .unwrap();
+    assert_eq!(
+        pulled.iter().filter(|l| l["type"] == "consumed").count(),
+        100
+    );
+    broker.stop().unwrap();
+}
