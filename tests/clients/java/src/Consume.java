@@ -1,8 +1,10 @@
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
@@ -27,6 +29,8 @@ final class Consume {
         final AtomicInteger count = new AtomicInteger();
         final AtomicLong last = new AtomicLong(System.currentTimeMillis());
         final Set<String> later = ConcurrentHashMap.newKeySet();
+        /** Queue id -> first offset, last offset, count. */
+        final Map<Integer, long[]> queues = new ConcurrentSkipListMap<>();
 
         Sink(Lab.Call call) {
             this.call = call;
@@ -37,7 +41,9 @@ final class Consume {
             try {
                 boolean again = later.size() < call.number("retry", 0) && m.getReconsumeTimes() == 0
                     && later.add(m.getMsgId());
-                java.util.Map<String, Object> line = Record.consumed(m);
+                queues.merge(m.getQueueId(), new long[] {m.getQueueOffset(), m.getQueueOffset(), 1}, (a, b) ->
+                    new long[] {Math.min(a[0], b[0]), Math.max(a[1], b[1]), a[2] + 1});
+                Map<String, Object> line = Record.consumed(m);
                 if (again) {
                     line.put("type", "later");
                 } else {
@@ -48,6 +54,7 @@ final class Consume {
                 last.set(System.currentTimeMillis());
                 return !again;
             } catch (Exception e) {
+                e.printStackTrace();
                 throw new IllegalStateException(e);
             }
         }
@@ -58,7 +65,9 @@ final class Consume {
             long end = System.currentTimeMillis() + call.number("waitMs", 60000);
             while (count.get() < expect) {
                 if (System.currentTimeMillis() > end) {
-                    throw new IllegalStateException("consumed " + count.get() + " of " + expect);
+                    StringBuilder b = new StringBuilder("consumed " + count.get() + " of " + expect);
+                    queues.forEach((q, v) -> b.append("; queue " + q + ": " + v[2] + " of " + v[0] + ".." + v[1]));
+                    throw new IllegalStateException(b.toString());
                 }
                 Thread.sleep(20);
             }

@@ -32,11 +32,11 @@ final class Dump {
 
     static void dump(Lab.Call call) throws Exception {
         String broker = Rpc.broker(call);
-        quiesce(broker, call.number("quietMs", 300));
+        File store = new File(call.need("store"));
+        quiesce(broker, store, call.number("quietMs", 300));
         try (BufferedWriter w = Files.newBufferedWriter(Paths.get(call.need("out")), StandardCharsets.UTF_8)) {
             Dump d = new Dump(broker, new PrintWriter(w));
             d.put(Lab.rec("type", "runtime", "broker", broker, "json", Rpc.runtime(broker)));
-            File store = new File(call.need("store"));
             for (Map.Entry<String, TreeSet<Integer>> t : queues(store).entrySet()) {
                 for (int q : t.getValue()) {
                     d.queue(store, t.getKey(), q);
@@ -52,15 +52,21 @@ final class Dump {
     }
 
     /** Waits until nothing is dispatched or appended any more. */
-    private static void quiesce(String broker, int quietMs) throws Exception {
-        long last = -1;
+    private static void quiesce(String broker, File store, int quietMs) throws Exception {
+        String last = "";
         long since = System.currentTimeMillis();
         long end = since + 60000;
         while (System.currentTimeMillis() < end) {
             long max = Rpc.runtimeLong(broker, "commitLogMaxOffset");
             long behind = Rpc.runtimeLong(broker, "dispatchBehindBytes");
-            if (max != last || behind > 0) {
-                last = max;
+            StringBuilder now = new StringBuilder().append(max);
+            for (Map.Entry<String, TreeSet<Integer>> t : queues(store).entrySet()) {
+                for (int q : t.getValue()) {
+                    now.append(' ').append(Rpc.bound(broker, 30, t.getKey(), q));
+                }
+            }
+            if (!now.toString().equals(last) || behind > 0) {
+                last = now.toString();
                 since = System.currentTimeMillis();
             } else if (System.currentTimeMillis() - since >= quietMs) {
                 return;
