@@ -5,7 +5,7 @@
 //! below the divide, DLedger entries from there.
 
 pub mod blank;
-//mod dledger_commitlog;
+mod dledger_commitlog;
 pub mod examine;
 pub mod frame;
 pub mod layout;
@@ -17,10 +17,10 @@ pub mod reader;
 mod testing;
 pub mod upgrade;
 
-/*pub use dledger_commitlog::{
+pub use dledger_commitlog::{
     CommitLogConfig, DLedgerCommitLog, FrameCheck, OpenError, OpenReport, Put, PutBatch, PutError,
     Removed, RetentionClock, RetentionError, Sweep,
-};*/
+};
 pub use progress::Progress;
 pub use queue_offsets::{QueueOffsets, QueueSlot};
 

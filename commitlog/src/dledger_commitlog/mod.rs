@@ -39,6 +39,7 @@ struct Inner {
     fs: Arc<dyn dledger::fs::Fs>,
     max_message_size: AtomicUsize,
     max_topic_len: usize,
+    max_frame: usize,
 }
 
 /// What reading needs.

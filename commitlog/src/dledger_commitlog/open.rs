@@ -10,7 +10,9 @@ use dledger::recovery::Recovery;
 use dledger::{Log, LogConfig};
 
 use super::{DLedgerCommitLog, FrameCheck, Halves, Inner};
-use crate::examine::{self, Examination, ExamineConfig, Finding};
+use crate::MAX_FRAME;
+use crate::blank::BLANK_LEN;
+use crate::examine::{self, ENTRY_HEADER, Examination, ExamineConfig, Finding};
 use crate::frame::MAX_TOPIC_V1;
 use crate::layout::StoreLayout;
 use crate::legacy::{LegacyLog, MARK_FILE, OnProgress, Recovered};
@@ -144,6 +146,7 @@ impl DLedgerCommitLog {
             fs,
             max_message_size: AtomicUsize::new(config.max_message_size),
             max_topic_len: config.max_topic_len,
+            max_frame: max_frame(config.log.store.segment_size),
         };
         let commitlog = DLedgerCommitLog { inner: Arc::new(inner) };
         let limit = exam.derived.checkpoint.min_timestamp();
@@ -158,6 +161,12 @@ impl DLedgerCommitLog {
         };
         Ok((commitlog, report))
     }
+}
+
+/// Largest frame: what an entry can hold, and a data file beside the blank at its end.
+fn max_frame(file_size: u64) -> usize {
+    let room = usize::try_from(file_size).unwrap_or(usize::MAX);
+    MAX_FRAME.min(room.saturating_sub(ENTRY_HEADER + BLANK_LEN))
 }
 
 /// Where a DLedger log without a legacy half begins: where its first file does, 0 if it is new.

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::{DLedgerCommitLog, now_ms};
 use crate::frame::{EncodeError, Encoded, MessageToStore, PropertySource, takes_queue_offset};
-use crate::{MAX_FRAME, QueueSlot};
+use crate::QueueSlot;
 
 /// A stored message.
 #[derive(Debug, Clone, Copy)]
@@ -224,8 +224,8 @@ impl DLedgerCommitLog {
         if len > max {
             return Err(EncodeError::BodyTooLarge { len, max }.into());
         }
-        let len = encoded.encoded_len();
-        if len > MAX_FRAME { Err(EncodeError::FrameTooLarge { len, max: MAX_FRAME }.into()) } else { Ok(()) }
+        let (len, max) = (encoded.encoded_len(), self.inner.max_frame);
+        if len > max { Err(EncodeError::FrameTooLarge { len, max }.into()) } else { Ok(()) }
     }
 }
 

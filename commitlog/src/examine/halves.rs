@@ -313,8 +313,10 @@ fn damage(
     recovered: Recovered,
     findings: &mut Findings,
 ) -> io::Result<()> {
-    let Stop::Damage(error) = recovered.stop else {
-        return Ok(());
+    let error = match recovered.stop {
+        Stop::Damage(error) => error.to_string(),
+        Stop::Zeros => "nothing is written there".to_string(),
+        _ => return Ok(()),
     };
     let end = recovered.end;
     let behind = legacy::intact_behind(fs, &exam.legacy.files, exam.file_size, end)?;
