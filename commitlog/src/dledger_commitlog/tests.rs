@@ -157,7 +157,7 @@ async fn refused_messages_leave_nothing_behind() {
     let over = vec![0; fitting + 1];
     assert!(matches!(log.put(&message("T", &over), &slot), Err(PutError::MessageIllegal(_))));
     let good = BatchItem { flag: 0, body: b"good", properties: b"" };
-    let bad = BatchItem { flag: 0, body: &over, properties: b"" };
+    let bad = BatchItem { flag: 0, body: &[0; FILE as usize], properties: b"" };
     assert!(matches!(log.put_batch(&message("T", b""), [Ok(good), Ok(bad)], &slot), Err(PutError::MessageIllegal(_))));
     let cut = remoting::message::BatchError::Short { index: 1, at: 9 };
     assert!(log.put_batch(&message("T", b""), [Ok(good), Err(cut)], &slot).is_err());

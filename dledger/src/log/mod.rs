@@ -121,7 +121,11 @@ impl Log {
         tokio::spawn(driver::run(Arc::clone(shared)));
         tokio::select! {
             leads = role.wait_for(|change| change.role == RoleKind::Leader) => {
-                leads.map(|_| ()).map_err(|_| StartError::Stopped)
+                leads.map(|_| ()).map_err(|_| StartError::Stopped)?;
+                // The role is told while the step that elected is still carried out: its commit follows under the
+                // same lock, so whoever gets the lock now sees it.
+                drop(shared.lock());
+                Ok(())
             }
             reason = shared.until_poisoned() => Err(StartError::Poisoned(reason)),
         }
