@@ -107,7 +107,10 @@ impl BodyCheck for FrameCheck {
     fn check(&self, body: &[u8], body_pos: i64) -> Result<(), String> {
         let frame = FrameView::parse(body).map_err(|e| e.to_string())?;
         if frame.size() != body.len() {
-            return Err(format!("{} bytes follow the message", body.len() - frame.size()));
+            return Err(format!(
+                "{} bytes follow the message",
+                body.len() - frame.size()
+            ));
         }
         frame.validate(body_pos).map_err(|e| e.to_string())
     }

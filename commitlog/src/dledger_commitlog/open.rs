@@ -37,7 +37,12 @@ impl CommitLogConfig {
         let mut examine = ExamineConfig::new(layout);
         examine.file_size = Some(log.store.segment_size);
         examine.self_id = Some(log.self_id.to_string());
-        CommitLogConfig { examine, log, max_message_size: 4 * 1024 * 1024, max_topic_len: MAX_TOPIC_V1 }
+        CommitLogConfig {
+            examine,
+            log,
+            max_message_size: 4 * 1024 * 1024,
+            max_topic_len: MAX_TOPIC_V1,
+        }
     }
 }
 
@@ -101,8 +106,11 @@ impl DLedgerCommitLog {
         config: &CommitLogConfig,
         progress: OnProgress<'_>,
     ) -> Result<(DLedgerCommitLog, OpenReport), OpenError> {
-        let exam = examine::examine(&*fs, &config.examine, progress)
-            .map_err(|source| OpenError::Io { what: "examining the store", source })?;
+        let exam =
+            examine::examine(&*fs, &config.examine, progress).map_err(|source| OpenError::Io {
+                what: "examining the store",
+                source,
+            })?;
         Self::open_examined(fs, config, exam)
     }
 
@@ -122,33 +130,52 @@ impl DLedgerCommitLog {
             Plan::New | Plan::Dledger => (Vec::new(), dledger_start(&exam)),
             Plan::Mixed { divide } => (exam.legacy.files.clone(), *divide),
             Plan::Upgrade(plan) => {
-                upgrade::perform(&*fs, plan)
-                    .map_err(|source| OpenError::Io { what: "upgrading the store", source })?;
+                upgrade::perform(&*fs, plan).map_err(|source| OpenError::Io {
+                    what: "upgrading the store",
+                    source,
+                })?;
                 let kept = exam.legacy.files.iter().filter(|f| f.start < plan.divide);
                 (kept.cloned().collect(), plan.divide)
             }
         };
         let legacy = LegacyLog::new(fs.clone(), files, exam.file_size);
-        let (log, dledger) = Log::open(fs.clone(), config.log.clone(), Arc::new(FrameCheck), first_pos)?;
+        let (log, dledger) = Log::open(
+            fs.clone(),
+            config.log.clone(),
+            Arc::new(FrameCheck),
+            first_pos,
+        )?;
         let reader = log.reader();
         if let Some(divide) = legacy.end()
             && reader.first_pos() != divide
         {
-            return Err(OpenError::Divide { divide, first: reader.first_pos() });
+            return Err(OpenError::Divide {
+                divide,
+                first: reader.first_pos(),
+            });
         }
-        let halves = Arc::new(Halves { legacy, log: log.clone(), reader });
+        let halves = Arc::new(Halves {
+            legacy,
+            log: log.clone(),
+            reader,
+        });
         let inner = Inner {
             log,
             halves,
             data_dir: config.log.store.data_dir(),
-            commitlog_dirs: layout.commitlog_dirs().map(|dir| dir.to_path_buf()).collect(),
+            commitlog_dirs: layout
+                .commitlog_dirs()
+                .map(|dir| dir.to_path_buf())
+                .collect(),
             mark: layout.sidecar(MARK_FILE),
             fs,
             max_message_size: AtomicUsize::new(config.max_message_size),
             max_topic_len: config.max_topic_len,
             max_frame: max_frame(config.log.store.segment_size),
         };
-        let commitlog = DLedgerCommitLog { inner: Arc::new(inner) };
+        let commitlog = DLedgerCommitLog {
+            inner: Arc::new(inner),
+        };
         let limit = exam.derived.checkpoint.min_timestamp();
         let redispatch_from = exam.aborted.then(|| commitlog.file_stored_before(limit));
         let report = OpenReport {
@@ -171,5 +198,7 @@ fn max_frame(file_size: u64) -> usize {
 
 /// Where a DLedger log without a legacy half begins: where its first file does, 0 if it is new.
 fn dledger_start(exam: &Examination) -> i64 {
-    exam.own().and_then(|member| member.data.files.first()).map_or(0, |file| file.start)
+    exam.own()
+        .and_then(|member| member.data.files.first())
+        .map_or(0, |file| file.start)
 }

@@ -8,8 +8,8 @@ use remoting::message::{BatchError, BatchItem, sys_flag};
 use smallvec::SmallVec;
 
 use super::{DLedgerCommitLog, now_ms};
-use crate::frame::{EncodeError, Encoded, MessageToStore, PropertySource, takes_queue_offset};
 use crate::QueueSlot;
+use crate::frame::{EncodeError, Encoded, MessageToStore, PropertySource, takes_queue_offset};
 
 /// A stored message.
 #[derive(Debug, Clone, Copy)]
@@ -77,7 +77,10 @@ pub enum PutError {
 impl PutError {
     /// Whether it is certain that nothing was stored.
     pub fn is_certainly_not_stored(&self) -> bool {
-        !matches!(self, Self::InSyncReplicasNotEnough | Self::FlushDiskTimeout | Self::Unknown(_))
+        !matches!(
+            self,
+            Self::InSyncReplicasNotEnough | Self::FlushDiskTimeout | Self::Unknown(_)
+        )
     }
 
     fn illegal(error: impl std::fmt::Display) -> PutError {
@@ -134,10 +137,18 @@ impl DLedgerCommitLog {
         let encoded = message.prepare()?;
         self.check_size(&encoded)?;
         let advances = takes_queue_offset(message.sys_flag);
-        let ((physical_offset, queue_offset, store_timestamp), appended) =
-            self.inner.log.append_with(|appender| push(appender, &encoded, slot, advances))?;
+        let ((physical_offset, queue_offset, store_timestamp), appended) = self
+            .inner
+            .log
+            .append_with(|appender| push(appender, &encoded, slot, advances))?;
         let size = encoded.encoded_len();
-        Ok(Put { physical_offset, queue_offset, size, store_timestamp, appended })
+        Ok(Put {
+            physical_offset,
+            queue_offset,
+            size,
+            store_timestamp,
+            appended,
+        })
     }
 
     /// Stores the messages of a batch, all or (but for a disk that becomes full in the middle) none. Everything but
@@ -170,7 +181,9 @@ impl DLedgerCommitLog {
         }
         let max = self.max_message_size();
         if total > max {
-            return Err(PutError::illegal(format!("the batch takes {total} bytes, at most {max} are allowed")));
+            return Err(PutError::illegal(format!(
+                "the batch takes {total} bytes, at most {max} are allowed"
+            )));
         }
         self.append_batch(&encoded, total, slot)
     }
@@ -185,19 +198,28 @@ impl DLedgerCommitLog {
         let mut first = None;
         let appended = self.inner.log.append_with(|appender| {
             for item in encoded {
-                let (physical_offset, queue_offset, store_timestamp) = push(appender, item, slot, true)?;
+                let (physical_offset, queue_offset, store_timestamp) =
+                    push(appender, item, slot, true)?;
                 physical_offsets.push(physical_offset);
                 first.get_or_insert((queue_offset, store_timestamp));
             }
             Ok(())
         });
         match (appended, first) {
-            (Ok(((), appended)), Some((queue_offset, store_timestamp))) => {
-                Ok(PutBatch { physical_offsets, queue_offset, size, store_timestamp, appended })
-            }
+            (Ok(((), appended)), Some((queue_offset, store_timestamp))) => Ok(PutBatch {
+                physical_offsets,
+                queue_offset,
+                size,
+                store_timestamp,
+                appended,
+            }),
             (Err(error), Some(_)) => Err(PutError::Unknown(
-                format!("{} of {} messages of the batch are stored: {error}", physical_offsets.len(), encoded.len())
-                    .into(),
+                format!(
+                    "{} of {} messages of the batch are stored: {error}",
+                    physical_offsets.len(),
+                    encoded.len()
+                )
+                .into(),
             )),
             (Err(error), None) => Err(error.into()),
             (Ok(_), None) => Err(PutError::illegal("the batch holds no message")),
@@ -211,12 +233,20 @@ impl DLedgerCommitLog {
 
     /// Waits until a put is committed, at most as long as the log's acknowledgement time-out.
     pub async fn wait(&self, appended: &Appended) -> Result<(), PutError> {
-        self.inner.log.committed(appended).await.map_err(PutError::from)
+        self.inner
+            .log
+            .committed(appended)
+            .await
+            .map_err(PutError::from)
     }
 
     fn check_topic(&self, topic: &str) -> Result<(), PutError> {
         let (len, max) = (topic.len(), self.inner.max_topic_len);
-        if len > max { Err(EncodeError::TopicTooLong { len, max }.into()) } else { Ok(()) }
+        if len > max {
+            Err(EncodeError::TopicTooLong { len, max }.into())
+        } else {
+            Ok(())
+        }
     }
 
     fn check_size(&self, encoded: &Encoded<'_, '_>) -> Result<(), PutError> {
@@ -225,7 +255,11 @@ impl DLedgerCommitLog {
             return Err(EncodeError::BodyTooLarge { len, max }.into());
         }
         let (len, max) = (encoded.encoded_len(), self.inner.max_frame);
-        if len > max { Err(EncodeError::FrameTooLarge { len, max }.into()) } else { Ok(()) }
+        if len > max {
+            Err(EncodeError::FrameTooLarge { len, max }.into())
+        } else {
+            Ok(())
+        }
     }
 }
 

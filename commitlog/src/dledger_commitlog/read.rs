@@ -17,7 +17,11 @@ impl DLedgerCommitLog {
 
     /// The end of what is committed, which is the end of what can be read.
     pub fn max_offset(&self) -> i64 {
-        self.inner.halves.log.committed_pos().max(self.inner.halves.reader.first_pos())
+        self.inner
+            .halves
+            .log
+            .committed_pos()
+            .max(self.inner.halves.reader.first_pos())
     }
 
     /// Where the DLedger log begins while legacy files are left; −1 when there is only the DLedger log.
@@ -52,7 +56,9 @@ impl DLedgerCommitLog {
     /// Store time of the committed message at `physical_offset`, ms.
     pub fn store_timestamp_at(&self, physical_offset: i64) -> Option<i64> {
         let bytes = self.message_at(physical_offset)?;
-        FrameView::parse(&bytes).ok().map(|frame| frame.store_timestamp())
+        FrameView::parse(&bytes)
+            .ok()
+            .map(|frame| frame.store_timestamp())
     }
 
     /// Store time of the oldest message, ms.
@@ -71,7 +77,10 @@ impl DLedgerCommitLog {
         let (min, size) = (self.min_offset(), self.file_size());
         let mut start = self.max_offset() - (self.max_offset() - min).rem_euclid(size);
         while start > min {
-            if self.first_store_timestamp(start).is_some_and(|ms| ms != 0 && ms <= limit_ms) {
+            if self
+                .first_store_timestamp(start)
+                .is_some_and(|ms| ms != 0 && ms <= limit_ms)
+            {
                 return start;
             }
             start -= size;
@@ -115,12 +124,20 @@ impl Halves {
 
 impl Source for Halves {
     fn chunk(&self, position: i64) -> Result<Option<Chunk>, ReadError> {
-        let gone = || ReadError::Gone { position, min: self.min_position() };
+        let gone = || ReadError::Gone {
+            position,
+            min: self.min_position(),
+        };
         if self.legacy.end().is_some_and(|divide| position < divide) {
             let rest = self.legacy.rest_of_file(position);
-            let (bytes, file_end) =
-                rest.map_err(|source| ReadError::Io { position, source })?.ok_or_else(gone)?;
-            return Ok(Some(Chunk { bytes, file_end, half: Half::Legacy }));
+            let (bytes, file_end) = rest
+                .map_err(|source| ReadError::Io { position, source })?
+                .ok_or_else(gone)?;
+            return Ok(Some(Chunk {
+                bytes,
+                file_end,
+                half: Half::Legacy,
+            }));
         }
         let committed = self.log.committed_pos();
         if position >= committed {
@@ -129,11 +146,20 @@ impl Source for Halves {
         if position < self.reader.first_pos() {
             return Err(gone());
         }
-        let bytes = self.reader.rest_of_segment(position, committed).ok_or_else(gone)?;
-        Ok(Some(Chunk { bytes, file_end: self.reader.segment_end(position), half: Half::Dledger }))
+        let bytes = self
+            .reader
+            .rest_of_segment(position, committed)
+            .ok_or_else(gone)?;
+        Ok(Some(Chunk {
+            bytes,
+            file_end: self.reader.segment_end(position),
+            half: Half::Dledger,
+        }))
     }
 
     fn min_position(&self) -> i64 {
-        self.legacy.min_offset().unwrap_or_else(|| self.reader.first_pos())
+        self.legacy
+            .min_offset()
+            .unwrap_or_else(|| self.reader.first_pos())
     }
 }

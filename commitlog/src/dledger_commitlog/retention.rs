@@ -47,7 +47,11 @@ pub enum RetentionError {
 impl DLedgerCommitLog {
     /// Removes old files. Readers that hold slices of them keep them until they let go.
     pub fn expire(&self, sweep: &Sweep) -> Result<Removed, RetentionError> {
-        let mut removed = Removed { legacy: Vec::new(), dledger: 0, min_offset: 0 };
+        let mut removed = Removed {
+            legacy: Vec::new(),
+            dledger: 0,
+            min_offset: 0,
+        };
         if self.inner.halves.legacy.is_empty() {
             removed.dledger = self.expire_dledger(sweep)?;
         } else {
@@ -57,7 +61,11 @@ impl DLedgerCommitLog {
         Ok(removed)
     }
 
-    fn expire_legacy(&self, sweep: &Sweep, removed: &mut Vec<PathBuf>) -> Result<(), RetentionError> {
+    fn expire_legacy(
+        &self,
+        sweep: &Sweep,
+        removed: &mut Vec<PathBuf>,
+    ) -> Result<(), RetentionError> {
         let legacy = &self.inner.halves.legacy;
         while removed.len() < sweep.max_files {
             let files = legacy.files();
@@ -89,8 +97,16 @@ impl DLedgerCommitLog {
         let divide = self.divided_offset();
         let fs = &*self.inner.fs;
         let known = LegacyMark::load(fs, &self.inner.mark)?.filter(|mark| mark.divide == divide);
-        let unknown = LegacyMark { divide, end: divide, last_store_timestamp: 0, retired: true };
-        let mark = known.map_or(unknown, |mark| LegacyMark { retired: true, ..mark });
+        let unknown = LegacyMark {
+            divide,
+            end: divide,
+            last_store_timestamp: 0,
+            retired: true,
+        };
+        let mark = known.map_or(unknown, |mark| LegacyMark {
+            retired: true,
+            ..mark
+        });
         Ok(mark.save(fs, &self.inner.mark)?)
     }
 
@@ -114,7 +130,9 @@ impl DLedgerCommitLog {
             max_files: sweep.max_files,
             keep_from_pos,
         };
-        let expired = log.expire(&sweep).map_err(|e| RetentionError::Dledger(e.to_string()))?;
+        let expired = log
+            .expire(&sweep)
+            .map_err(|e| RetentionError::Dledger(e.to_string()))?;
         Ok(expired.files)
     }
 }
@@ -143,7 +161,8 @@ impl RetentionClock {
     /// if there is none).
     pub fn new(wall_ms: i64, newest_ms: Option<i64>, reserved: Duration) -> RetentionClock {
         let reserved_ms = i64::try_from(reserved.as_millis()).unwrap_or(i64::MAX);
-        let suspicious = newest_ms.is_some_and(|newest| wall_ms.saturating_sub(newest) > reserved_ms);
+        let suspicious =
+            newest_ms.is_some_and(|newest| wall_ms.saturating_sub(newest) > reserved_ms);
         RetentionClock {
             reserved,
             last_wall_ms: wall_ms,
@@ -155,11 +174,18 @@ impl RetentionClock {
     /// How long deletion by age is held yet; none if it may go on. `running` is the time since the start by a clock
     /// that does not jump.
     pub fn held_for(&mut self, wall_ms: i64, running: Duration) -> Option<Duration> {
-        let passed = i64::try_from(running.saturating_sub(self.last).as_millis()).unwrap_or(i64::MAX);
-        if wall_ms.saturating_sub(self.last_wall_ms).saturating_sub(passed) > STEP_MS {
+        let passed =
+            i64::try_from(running.saturating_sub(self.last).as_millis()).unwrap_or(i64::MAX);
+        if wall_ms
+            .saturating_sub(self.last_wall_ms)
+            .saturating_sub(passed)
+            > STEP_MS
+        {
             self.held_until = running + self.reserved;
         }
         (self.last_wall_ms, self.last) = (wall_ms, running);
-        self.held_until.checked_sub(running).filter(|rest| !rest.is_zero())
+        self.held_until
+            .checked_sub(running)
+            .filter(|rest| !rest.is_zero())
     }
 }

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
+use dledger::LogConfig;
 use dledger::fs::{CrashPolicy, Fs, MemFs, OpenMode};
 use dledger::peers::{MemberId, Peers};
 use dledger::store::StoreConfig;
-use dledger::LogConfig;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use remoting::message::{BatchItem, sys_flag};
@@ -49,7 +49,10 @@ fn all(log: &DLedgerCommitLog) -> Vec<Framed> {
 async fn what_is_put_is_read() {
     let fs = Arc::new(MemFs::new());
     let log = started(&fs).await;
-    assert_eq!((log.min_offset(), log.max_offset(), log.divided_offset()), (0, 0, -1));
+    assert_eq!(
+        (log.min_offset(), log.max_offset(), log.divided_offset()),
+        (0, 0, -1)
+    );
     let slot = QueueSlot::default();
     slot.set(7);
     let mut puts = Vec::new();
@@ -66,30 +69,50 @@ async fn what_is_put_is_read() {
         let bytes = log.message(put.physical_offset, put.size).unwrap();
         let frame = FrameView::parse(&bytes).unwrap();
         frame.validate(put.physical_offset).unwrap();
-        assert_eq!((frame.body(), frame.queue_offset()), (&body[..], put.queue_offset));
+        assert_eq!(
+            (frame.body(), frame.queue_offset()),
+            (&body[..], put.queue_offset)
+        );
         assert_eq!(log.message_at(put.physical_offset).unwrap(), bytes);
-        assert_eq!(log.store_timestamp_at(put.physical_offset), Some(put.store_timestamp));
+        assert_eq!(
+            log.store_timestamp_at(put.physical_offset),
+            Some(put.store_timestamp)
+        );
         assert_eq!(log.message(put.physical_offset, put.size + 1), None);
         assert_eq!(log.message(put.physical_offset + 1, put.size), None);
         assert_eq!(log.message_at(put.physical_offset - 48), None);
     }
     let frames = all(&log);
     let offsets: Vec<_> = frames.iter().map(|f| (f.physical_offset, f.size)).collect();
-    assert_eq!(offsets, puts.iter().map(|(p, _)| (p.physical_offset, p.size)).collect::<Vec<_>>());
+    assert_eq!(
+        offsets,
+        puts.iter()
+            .map(|(p, _)| (p.physical_offset, p.size))
+            .collect::<Vec<_>>()
+    );
     assert!(frames.iter().all(|f| f.half == Half::Dledger));
     assert_eq!(frames.last().unwrap().end(), log.max_offset());
     // A reader begins at a frame's own offset as well as at its entry, and goes on where one ended.
     for (put, _) in &puts {
         for from in [put.physical_offset, put.physical_offset - 48] {
-            assert_eq!(log.frames(from).next().unwrap().unwrap().physical_offset, put.physical_offset);
+            assert_eq!(
+                log.frames(from).next().unwrap().unwrap().physical_offset,
+                put.physical_offset
+            );
         }
     }
     let mut reader = log.frames(log.max_offset());
     assert!(reader.next().unwrap().is_none());
     let put = log.put(&message("Topic", b"more"), &slot).unwrap();
-    assert_eq!(reader.next().unwrap().unwrap().physical_offset, put.physical_offset);
+    assert_eq!(
+        reader.next().unwrap().unwrap().physical_offset,
+        put.physical_offset
+    );
     log.shutdown().await.unwrap();
-    assert!(matches!(log.put(&message("T", b""), &slot), Err(PutError::ServiceNotAvailable(_))));
+    assert!(matches!(
+        log.put(&message("T", b""), &slot),
+        Err(PutError::ServiceNotAvailable(_))
+    ));
 }
 
 #[tokio::test]
@@ -121,12 +144,21 @@ async fn batches_are_entries_of_their_own() {
     let bodies: Vec<Vec<u8>> = (0..10u8).map(|i| vec![i; 50]).collect();
     let mut template = message("T", b"the whole batch");
     template.properties = PropertySource::raw(b"WAIT\x01true");
-    let batch = bodies.iter().map(|b| Ok(BatchItem { flag: 9, body: b, properties: b"UNIQ_KEY\x01u" }));
+    let batch = bodies.iter().map(|b| {
+        Ok(BatchItem {
+            flag: 9,
+            body: b,
+            properties: b"UNIQ_KEY\x01u",
+        })
+    });
     let put = log.put_batch(&template, batch, &slot).unwrap();
     assert_eq!((put.count(), put.queue_offset, slot.next()), (10, 3, 13));
     assert!(log.is_committed(&put.appended));
     let frames = all(&log);
-    assert_eq!(frames.iter().map(|f| f.physical_offset).collect::<Vec<_>>(), put.physical_offsets.to_vec());
+    assert_eq!(
+        frames.iter().map(|f| f.physical_offset).collect::<Vec<_>>(),
+        put.physical_offsets.to_vec()
+    );
     assert_eq!(frames.iter().map(|f| f.size).sum::<usize>(), put.size);
     for (i, framed) in frames.iter().enumerate() {
         let frame = framed.view().unwrap();
@@ -147,27 +179,60 @@ async fn refused_messages_leave_nothing_behind() {
     let topic = "t".repeat(128);
     let mut properties = message("T", b"");
     properties.properties = PropertySource::raw(&long);
-    assert!(matches!(log.put(&message("T", &big), &slot), Err(PutError::MessageIllegal(_))));
-    assert!(matches!(log.put(&message(&topic, b""), &slot), Err(PutError::MessageIllegal(_))));
-    assert!(matches!(log.put(&message("", b""), &slot), Err(PutError::MessageIllegal(_))));
-    assert_eq!(log.put(&properties, &slot).unwrap_err(), PutError::PropertiesSizeExceeded(32_768));
+    assert!(matches!(
+        log.put(&message("T", &big), &slot),
+        Err(PutError::MessageIllegal(_))
+    ));
+    assert!(matches!(
+        log.put(&message(&topic, b""), &slot),
+        Err(PutError::MessageIllegal(_))
+    ));
+    assert!(matches!(
+        log.put(&message("", b""), &slot),
+        Err(PutError::MessageIllegal(_))
+    ));
+    assert_eq!(
+        log.put(&properties, &slot).unwrap_err(),
+        PutError::PropertiesSizeExceeded(32_768)
+    );
     // An entry must fit a file beside its header and the blank.
     log.set_max_message_size(1 << 20);
     let fitting = FILE as usize - 48 - 8 - crate::testing::frame_len(0);
     let over = vec![0; fitting + 1];
-    assert!(matches!(log.put(&message("T", &over), &slot), Err(PutError::MessageIllegal(_))));
-    let good = BatchItem { flag: 0, body: b"good", properties: b"" };
-    let bad = BatchItem { flag: 0, body: &[0; FILE as usize], properties: b"" };
-    assert!(matches!(log.put_batch(&message("T", b""), [Ok(good), Ok(bad)], &slot), Err(PutError::MessageIllegal(_))));
+    assert!(matches!(
+        log.put(&message("T", &over), &slot),
+        Err(PutError::MessageIllegal(_))
+    ));
+    let good = BatchItem {
+        flag: 0,
+        body: b"good",
+        properties: b"",
+    };
+    let bad = BatchItem {
+        flag: 0,
+        body: &[0; FILE as usize],
+        properties: b"",
+    };
+    assert!(matches!(
+        log.put_batch(&message("T", b""), [Ok(good), Ok(bad)], &slot),
+        Err(PutError::MessageIllegal(_))
+    ));
     let cut = remoting::message::BatchError::Short { index: 1, at: 9 };
-    assert!(log.put_batch(&message("T", b""), [Ok(good), Err(cut)], &slot).is_err());
+    assert!(
+        log.put_batch(&message("T", b""), [Ok(good), Err(cut)], &slot)
+            .is_err()
+    );
     assert!(log.put_batch(&message("T", b""), [], &slot).is_err());
     let mut half = message("T", b"");
     half.sys_flag = sys_flag::TRANSACTION_PREPARED;
     assert!(log.put_batch(&half, [Ok(good)], &slot).is_err());
     log.set_max_message_size(3000);
     let many = (0..40).map(|_| Ok(good));
-    assert!(log.put_batch(&message("T", b""), many, &slot).unwrap_err().is_certainly_not_stored());
+    assert!(
+        log.put_batch(&message("T", b""), many, &slot)
+            .unwrap_err()
+            .is_certainly_not_stored()
+    );
     assert_eq!((log.max_offset(), slot.next(), all(&log).len()), (0, 0, 0));
     log.set_max_message_size(1 << 20);
     log.put(&message("T", &over[1..]), &slot).unwrap();
@@ -179,8 +244,12 @@ async fn nothing_is_put_before_the_start() {
     let fs = Arc::new(MemFs::new());
     let (log, report) = open(&fs, &config(FILE));
     assert_eq!((report.plan, report.redispatch_from), (Plan::New, None));
-    let refused = log.put(&message("T", b""), &QueueSlot::default()).unwrap_err();
-    assert!(matches!(refused, PutError::ServiceNotAvailable(_)) && refused.is_certainly_not_stored());
+    let refused = log
+        .put(&message("T", b""), &QueueSlot::default())
+        .unwrap_err();
+    assert!(
+        matches!(refused, PutError::ServiceNotAvailable(_)) && refused.is_certainly_not_stored()
+    );
 }
 
 #[tokio::test]
@@ -219,12 +288,18 @@ async fn an_upgraded_store_is_one_log() {
     let divide = store.end - store.end % FILE as i64 + FILE as i64;
     let (log, report) = open(&store.fs, &config(FILE));
     assert!(matches!(report.plan, Plan::Upgrade(_)));
-    assert_eq!((log.min_offset(), log.max_offset(), log.divided_offset()), (0, divide, divide));
+    assert_eq!(
+        (log.min_offset(), log.max_offset(), log.divided_offset()),
+        (0, divide, divide)
+    );
     log.start().await.unwrap();
     let slot = QueueOffsets::new().slot("T", 0);
     slot.set(60);
     let first = log.put(&message("T", b"the first new one"), &slot).unwrap();
-    assert_eq!((first.physical_offset, first.appended.first_index), (divide + 48, 0));
+    assert_eq!(
+        (first.physical_offset, first.appended.first_index),
+        (divide + 48, 0)
+    );
     for _ in 0..40 {
         log.put(&message("T", &[1; 300]), &slot).unwrap();
     }
@@ -240,19 +315,39 @@ fn check_both_halves(log: &DLedgerCommitLog, store: &PlainStore, divide: i64) {
     let frames = all(log);
     assert_eq!(frames.len(), 60 + 41);
     for (framed, (position, bytes)) in frames.iter().zip(&store.frames) {
-        assert_eq!((framed.physical_offset, &framed.bytes[..], framed.half), (*position, &bytes[..], Half::Legacy));
-        assert_eq!(log.message(*position, bytes.len()).as_deref(), Some(&bytes[..]));
+        assert_eq!(
+            (framed.physical_offset, &framed.bytes[..], framed.half),
+            (*position, &bytes[..], Half::Legacy)
+        );
+        assert_eq!(
+            log.message(*position, bytes.len()).as_deref(),
+            Some(&bytes[..])
+        );
         assert_eq!(log.message_at(*position).as_deref(), Some(&bytes[..]));
     }
     for (i, framed) in frames[60..].iter().enumerate() {
-        assert_eq!((framed.half, framed.view().unwrap().queue_offset()), (Half::Dledger, 60 + i as i64));
+        assert_eq!(
+            (framed.half, framed.view().unwrap().queue_offset()),
+            (Half::Dledger, 60 + i as i64)
+        );
         assert!(framed.physical_offset > divide);
     }
     assert_eq!(log.earliest_store_timestamp(), Some(1_000_000));
     // By time: the legacy files hold messages stored one second apart from 1000 s on.
     let start = log.file_stored_before(1_000_000 + 30_000);
     let next = log.frames(start + FILE as i64).next().unwrap().unwrap();
-    assert!(start < divide && log.frames(start).next().unwrap().unwrap().view().unwrap().store_timestamp() <= 1_030_000);
+    assert!(
+        start < divide
+            && log
+                .frames(start)
+                .next()
+                .unwrap()
+                .unwrap()
+                .view()
+                .unwrap()
+                .store_timestamp()
+                <= 1_030_000
+    );
     assert!(next.view().unwrap().store_timestamp() > 1_030_000);
     assert_eq!(log.file_stored_before(5), 0);
     assert!(log.file_stored_before(i64::MAX) >= divide);
@@ -262,13 +357,21 @@ fn check_both_halves(log: &DLedgerCommitLog, store: &PlainStore, divide: i64) {
 async fn damage_is_named_and_left_knowingly() {
     let store = plain();
     let hit = store.frames.iter().find(|f| f.0 > FILE as i64).unwrap().0;
-    let later = store.frames.iter().find(|f| f.0 >= 2 * FILE as i64).unwrap().0;
+    let later = store
+        .frames
+        .iter()
+        .find(|f| f.0 >= 2 * FILE as i64)
+        .unwrap()
+        .0;
     let (log, _) = open(&store.fs, &config(FILE));
     store.write(hit + 95, b"\xFF");
     let mut reader = log.frames(hit).checked();
     for _ in 0..2 {
         let error = reader.next().unwrap_err();
-        assert!(matches!(error, ReadError::Damaged { position, half: Half::Legacy, .. } if position == hit), "{error}");
+        assert!(
+            matches!(error, ReadError::Damaged { position, half: Half::Legacy, .. } if position == hit),
+            "{error}"
+        );
     }
     assert!(log.frames(hit).next().unwrap().is_some()); // the CRC is looked at on demand only
     reader.skip_file().unwrap();
@@ -277,10 +380,28 @@ async fn damage_is_named_and_left_knowingly() {
     log.start().await.unwrap();
     let slot = QueueSlot::default();
     let put = log.put(&message("T", b"x"), &slot).unwrap();
-    let data = store.layout.dledger_data("n0").join(file_name(log.divided_offset()));
-    store.fs.open(&data, OpenMode::ReadWrite).unwrap().write_all_at(&[9], 48 + 4).unwrap();
+    let data = store
+        .layout
+        .dledger_data("n0")
+        .join(file_name(log.divided_offset()));
+    store
+        .fs
+        .open(&data, OpenMode::ReadWrite)
+        .unwrap()
+        .write_all_at(&[9], 48 + 4)
+        .unwrap();
     let error = log.frames(put.physical_offset - 48).next().unwrap_err();
-    assert!(matches!(error, ReadError::Damaged { reason: Damage::Frame(_), half: Half::Dledger, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            ReadError::Damaged {
+                reason: Damage::Frame(_),
+                half: Half::Dledger,
+                ..
+            }
+        ),
+        "{error}"
+    );
     assert_eq!(log.message(put.physical_offset, put.size), None);
 }
 
@@ -290,7 +411,9 @@ async fn after_a_kill_the_place_to_dispatch_from_again_is_told() {
     let mut checkpoint = crate::layout::StoreCheckpoint::default();
     checkpoint.set_physic_msg_timestamp(1_040_000);
     checkpoint.set_logics_msg_timestamp(1_033_500);
-    checkpoint.save(&*store.fs, &store.layout.checkpoint()).unwrap();
+    checkpoint
+        .save(&*store.fs, &store.layout.checkpoint())
+        .unwrap();
     store.abort();
     let (log, report) = open(&store.fs, &config(FILE));
     let from = report.redispatch_from.unwrap();
@@ -311,38 +434,72 @@ async fn retention_takes_the_legacy_half_first() {
     }
     let divide = log.divided_offset();
     let legacy = divide / FILE as i64;
-    let sweep = |older_than_ms, max_files, keep_from| Sweep { older_than_ms, max_files, keep_from };
+    let sweep = |older_than_ms, max_files, keep_from| Sweep {
+        older_than_ms,
+        max_files,
+        keep_from,
+    };
     // Copied times: the files look old, the messages are not.
     store.fs.set_modified(&store.file(0), 0).unwrap();
-    assert_eq!(log.expire(&sweep(900_000, 10, i64::MAX)).unwrap().legacy.len(), 0);
+    assert_eq!(
+        log.expire(&sweep(900_000, 10, i64::MAX))
+            .unwrap()
+            .legacy
+            .len(),
+        0
+    );
     for start in (0..legacy).map(|i| i * FILE as i64) {
-        store.fs.set_modified(&store.file(start), 1_060_000).unwrap();
+        store
+            .fs
+            .set_modified(&store.file(start), 1_060_000)
+            .unwrap();
     }
     log.shutdown().await.unwrap();
     let (log, _) = open(&store.fs, &config(FILE));
     log.start().await.unwrap();
     // What is still to be dispatched stays.
-    assert_eq!(log.expire(&sweep(i64::MAX, 10, 100)).unwrap().legacy.len(), 0);
+    assert_eq!(
+        log.expire(&sweep(i64::MAX, 10, 100)).unwrap().legacy.len(),
+        0
+    );
     let removed = log.expire(&sweep(1_070_000, 1, i64::MAX)).unwrap();
-    assert_eq!((removed.legacy, removed.min_offset), (vec![store.file(0)], FILE as i64));
+    assert_eq!(
+        (removed.legacy, removed.min_offset),
+        (vec![store.file(0)], FILE as i64)
+    );
     assert_eq!((log.min_offset(), log.message_at(0)), (FILE as i64, None));
-    assert_eq!(log.frames(0).next().unwrap().unwrap().physical_offset, FILE as i64);
+    assert_eq!(
+        log.frames(0).next().unwrap().unwrap().physical_offset,
+        FILE as i64
+    );
     // The last legacy file goes too, but no DLedger file in the same pass.
     let now = now_ms();
     let removed = log.expire(&sweep(now + 1000, 10, i64::MAX)).unwrap();
-    assert_eq!((removed.legacy.len() as i64, removed.dledger), (legacy - 1, 0));
+    assert_eq!(
+        (removed.legacy.len() as i64, removed.dledger),
+        (legacy - 1, 0)
+    );
     assert_eq!((log.divided_offset(), log.min_offset()), (-1, divide));
-    assert_eq!(log.frames(0).next().unwrap().unwrap().physical_offset, divide + 48);
+    assert_eq!(
+        log.frames(0).next().unwrap().unwrap().physical_offset,
+        divide + 48
+    );
     // Then the DLedger half, but for its last file.
     store.fs.set_clock_ms(now);
-    assert_eq!(log.expire(&sweep(1_070_000, 10, i64::MAX)).unwrap().dledger, 0);
+    assert_eq!(
+        log.expire(&sweep(1_070_000, 10, i64::MAX)).unwrap().dledger,
+        0
+    );
     log.shutdown().await.unwrap();
     let (log, report) = open(&store.fs, &config(FILE));
     assert_eq!((report.plan, log.divided_offset()), (Plan::Dledger, -1));
     log.start().await.unwrap();
     let before = all(&log).len();
     let removed = log.expire(&sweep(i64::MAX, 2, i64::MAX)).unwrap();
-    assert_eq!((removed.dledger, removed.min_offset), (2, divide + 2 * FILE as i64));
+    assert_eq!(
+        (removed.dledger, removed.min_offset),
+        (2, divide + 2 * FILE as i64)
+    );
     assert!(all(&log).len() < before);
     let removed = log.expire(&sweep(i64::MAX, 100, i64::MAX)).unwrap();
     assert!(removed.dledger > 0 && log.min_offset() < log.max_offset());
@@ -368,7 +525,9 @@ async fn killed_while_it_upgrades_and_stores() {
             let slot = QueueSlot::default();
             slot.set(60);
             while !fs.stopped() && acknowledged.len() < 200 {
-                let Ok(put) = log.put(&message("T", &[round; 200]), &slot) else { break };
+                let Ok(put) = log.put(&message("T", &[round; 200]), &slot) else {
+                    break;
+                };
                 if fs.stopped() {
                     break; // the writes behind it had no effect any more
                 }
@@ -379,12 +538,19 @@ async fn killed_while_it_upgrades_and_stores() {
         // A killed process leaves its page cache.
         let image = Arc::new(fs.crash_image(CrashPolicy::KeepAll, &mut rng));
         image.write(&store.layout.abort(), b"").unwrap();
-        let (log, _) = DLedgerCommitLog::open(image.clone() as Arc<dyn Fs>, &config, &quiet).unwrap();
+        let (log, _) =
+            DLedgerCommitLog::open(image.clone() as Arc<dyn Fs>, &config, &quiet).unwrap();
         log.start().await.unwrap();
         let frames = all(&log);
-        assert!(frames.len() >= 60 + acknowledged.len(), "seed {seed}, round {round}");
+        assert!(
+            frames.len() >= 60 + acknowledged.len(),
+            "seed {seed}, round {round}"
+        );
         for (framed, put) in frames[60..].iter().zip(&acknowledged) {
-            assert_eq!(framed.physical_offset, put.physical_offset, "seed {seed}, round {round}");
+            assert_eq!(
+                framed.physical_offset, put.physical_offset,
+                "seed {seed}, round {round}"
+            );
             assert_eq!(framed.view().unwrap().queue_offset(), put.queue_offset);
         }
         log.shutdown().await.unwrap();
@@ -396,13 +562,32 @@ fn the_check_of_the_tail_wants_whole_frames_in_their_place() {
     let store = plain();
     let (position, frame) = &store.frames[3];
     FrameCheck.check(frame, *position).unwrap();
-    assert!(FrameCheck.check(frame, position + 1).unwrap_err().contains("lies at"));
-    assert!(FrameCheck.check(&frame[..frame.len() - 1], *position).is_err());
+    assert!(
+        FrameCheck
+            .check(frame, position + 1)
+            .unwrap_err()
+            .contains("lies at")
+    );
+    assert!(
+        FrameCheck
+            .check(&frame[..frame.len() - 1], *position)
+            .is_err()
+    );
     let longer = [&frame[..], b"x"].concat();
-    assert!(FrameCheck.check(&longer, *position).unwrap_err().contains("follow"));
+    assert!(
+        FrameCheck
+            .check(&longer, *position)
+            .unwrap_err()
+            .contains("follow")
+    );
     let mut torn = frame.clone();
     torn[90] ^= 1;
-    assert!(FrameCheck.check(&torn, *position).unwrap_err().contains("CRC"));
+    assert!(
+        FrameCheck
+            .check(&torn, *position)
+            .unwrap_err()
+            .contains("CRC")
+    );
 }
 
 #[test]
@@ -422,7 +607,10 @@ fn the_retention_clock_holds_after_jumps() {
     // The newest message is older than files are kept.
     let mut clock = RetentionClock::new(1000 * ms, Some(900 * ms), 72 * hour);
     assert_eq!(clock.held_for(1000 * ms, Duration::ZERO), Some(72 * hour));
-    assert_eq!(RetentionClock::new(1000 * ms, None, hour).held_for(1000 * ms, Duration::ZERO), None);
+    assert_eq!(
+        RetentionClock::new(1000 * ms, None, hour).held_for(1000 * ms, Duration::ZERO),
+        None
+    );
 }
 
 #[tokio::test]
@@ -430,7 +618,8 @@ async fn refusals_stop_the_opening_before_anything_changes() {
     let store = plain();
     store.fs.remove_file(&store.file(FILE as i64)).unwrap();
     let before = contents(&store.fs);
-    let error = DLedgerCommitLog::open(store.fs.clone() as Arc<dyn Fs>, &config(FILE), &quiet).unwrap_err();
+    let error =
+        DLedgerCommitLog::open(store.fs.clone() as Arc<dyn Fs>, &config(FILE), &quiet).unwrap_err();
     assert!(error.to_string().contains("[legacy-gap]"), "{error}");
     assert_eq!(contents(&store.fs), before);
 }
