@@ -34,7 +34,7 @@ macro_rules! honoured {
         pub struct BrokerConfig {
             $( $(#[doc = $doc])+ pub $field: $type, )*
             /// Values given for keys that are known but not honoured, by key.
-            pub(super) unhonoured: BTreeMap<String, String>,
+            pub unhonoured: BTreeMap<String, String>,
         }
 
         impl Default for BrokerConfig {

@@ -5,6 +5,7 @@
 //! refused unless it has its default, or unknown (named once). A value that makes no sense stops the start with one
 //! line that names key, value and what was expected.
 
+mod access;
 mod addresses;
 mod check;
 mod document;
