@@ -90,6 +90,10 @@ impl TableFile {
         if matches!(main, Candidate::Missing)
             && let Candidate::Good(map) = self.candidate(".tmp", &check)
         {
+            tracing::warn!(
+                "{path} is missing; the complete {path}.tmp is used",
+                path = self.path.display()
+            );
             return Ok((Some(map), Origin::Temporary));
         }
         let backup = self.candidate(".bak", &check);
