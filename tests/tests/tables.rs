@@ -12,7 +12,9 @@ use tests::fixture::{self, Fixture};
 fn stores(fixture: &Fixture, root: &Path) -> Vec<(PathBuf, PathBuf)> {
     let conf = |name: &str| fixture.dir().join(name);
     if *fixture == fixture::I {
-        ["n0", "n1", "n2"].map(|n| (root.join(n), conf(&format!("broker-{n}.conf")))).to_vec()
+        ["n0", "n1", "n2"]
+            .map(|n| (root.join(n), conf(&format!("broker-{n}.conf"))))
+            .to_vec()
     } else {
         vec![(root.join("store"), conf("broker.conf"))]
     }
@@ -21,7 +23,12 @@ fn stores(fixture: &Fixture, root: &Path) -> Vec<(PathBuf, PathBuf)> {
 fn config(path: &Path) -> Result<Loaded> {
     let file = PropertyFile::parse(&std::fs::read(path)?)?;
     let source = ConfigSource::File(path.to_path_buf());
-    Ok(Loaded::build(&file, source, &Cli::default(), &Environment::from_process())?)
+    Ok(Loaded::build(
+        &file,
+        source,
+        &Cli::default(),
+        &Environment::from_process(),
+    )?)
 }
 
 #[test]
@@ -33,7 +40,11 @@ fn every_fixture_is_read_and_written_back() -> Result<()> {
         for (store, conf) in stores(fixture, folder.path()) {
             let dir = store.join("config");
             let loaded = config(&conf)?;
-            assert!(loaded.notes.iter().all(|n| !n.contains("not known")), "{:?}", loaded.notes);
+            assert!(
+                loaded.notes.iter().all(|n| !n.contains("not known")),
+                "{:?}",
+                loaded.notes
+            );
             let topics = TopicTable::open(fs.clone(), &dir, &loaded.config)?;
             let offsets = ConsumerOffsets::open(fs.clone(), &dir)?;
             // The broker of B and G never wrote its groups.
@@ -50,7 +61,12 @@ fn every_fixture_is_read_and_written_back() -> Result<()> {
                 if had {
                     let before = std::fs::read_to_string(&path).with_context(what)?;
                     assert!(!table.file().is_dirty(), "{}", what());
-                    assert!(table.render() == written(&before, fixture), "{}:\n{}", what(), table.render());
+                    assert!(
+                        table.render() == written(&before, fixture),
+                        "{}:\n{}",
+                        what(),
+                        table.render()
+                    );
                 }
                 save(table)?;
             }
@@ -70,8 +86,14 @@ fn written(before: &str, fixture: &Fixture) -> String {
         return before.to_string();
     }
     let sorted = [
-        ("[\"FixOrders\",\"%RETRY%FixTagged\"]", "[\"%RETRY%FixTagged\",\"FixOrders\"]"),
-        ("[\"FixEvents\",\"%RETRY%FixRetryGroup\"]", "[\"%RETRY%FixRetryGroup\",\"FixEvents\"]"),
+        (
+            "[\"FixOrders\",\"%RETRY%FixTagged\"]",
+            "[\"%RETRY%FixTagged\",\"FixOrders\"]",
+        ),
+        (
+            "[\"FixEvents\",\"%RETRY%FixRetryGroup\"]",
+            "[\"%RETRY%FixRetryGroup\",\"FixEvents\"]",
+        ),
     ];
     let mut text = before.to_string();
     for (from, to) in sorted {
@@ -82,7 +104,10 @@ fn written(before: &str, fixture: &Fixture) -> String {
     {
         let mut lines: Vec<&str> = map.lines().map(|l| l.trim_end_matches(',')).collect();
         lines.sort_unstable();
-        return format!("{head}\"groupTopicMap\":{{\n{}\n\t}},{tail}", lines.join(",\n"));
+        return format!(
+            "{head}\"groupTopicMap\":{{\n{}\n\t}},{tail}",
+            lines.join(",\n")
+        );
     }
     text
 }

@@ -24,11 +24,14 @@ fn disk() -> Arc<MemFs> {
 }
 
 fn write(fs: &MemFs, name: &str, text: &str) {
-    fs.write(&Path::new(DIR).join(name), text.as_bytes()).unwrap();
+    fs.write(&Path::new(DIR).join(name), text.as_bytes())
+        .unwrap();
 }
 
 fn read(fs: &MemFs, name: &str) -> Option<String> {
-    fs.read(&Path::new(DIR).join(name)).ok().map(|b| String::from_utf8(b).unwrap())
+    fs.read(&Path::new(DIR).join(name))
+        .ok()
+        .map(|b| String::from_utf8(b).unwrap())
 }
 
 fn topics(fs: &Arc<MemFs>) -> Result<TopicTable, TableError> {
@@ -50,7 +53,10 @@ mod topic_table {
     fn a_new_broker_has_javas_topics() {
         let table = topics(&disk()).unwrap();
         let (version, all) = table.snapshot();
-        let all: Vec<_> = all.iter().map(|t| (t.name.as_str(), t.read_queues, t.write_queues, t.perm)).collect();
+        let all: Vec<_> = all
+            .iter()
+            .map(|t| (t.name.as_str(), t.read_queues, t.write_queues, t.perm))
+            .collect();
         let expected = [
             ("SELF_TEST_TOPIC", 1, 1, 6),
             ("TBW102", 8, 8, 7),
@@ -113,17 +119,35 @@ mod topic_table {
         write(&fs, "topics.json", text);
         let table = topics(&fs).unwrap();
         let topic = table.get("t").unwrap();
-        assert_eq!((topic.read_queues, topic.write_queues, topic.perm), (16, 16, 4));
+        assert_eq!(
+            (topic.read_queues, topic.write_queues, topic.perm),
+            (16, 16, 4)
+        );
         assert_eq!(topic.attribute("message.type"), Some("FIFO"));
         // The built-in topics were missing: a new version.
-        assert_eq!((table.version().counter, table.version().state_version), (8, Some(3)));
+        assert_eq!(
+            (table.version().counter, table.version().state_version),
+            (8, Some(3))
+        );
         let mut wider = TopicConfig::new("t", 32);
         wider.perm = 6;
         assert!(table.put(wider));
         save(&table).unwrap();
-        let json::Node::Map(map) = json::parse(read(&fs, "topics.json").unwrap().as_bytes()).unwrap() else { panic!() };
-        assert_eq!(map.get("future").and_then(json::Node::as_list).map(<[_]>::len), Some(2));
-        let topic = map.get("topicConfigTable").and_then(|t| t.as_map()?.get("t")?.as_map().cloned()).unwrap();
+        let json::Node::Map(map) =
+            json::parse(read(&fs, "topics.json").unwrap().as_bytes()).unwrap()
+        else {
+            panic!()
+        };
+        assert_eq!(
+            map.get("future")
+                .and_then(json::Node::as_list)
+                .map(<[_]>::len),
+            Some(2)
+        );
+        let topic = map
+            .get("topicConfigTable")
+            .and_then(|t| t.as_map()?.get("t")?.as_map().cloned())
+            .unwrap();
         assert_eq!(
             json::compact(&topic),
             "{\"attributes\":{\"message.type\":\"FIFO\"},\"newMember\":{\"x\":1},\"order\":false,\"perm\":6,\"readQueueNums\":32,\"topicFilterType\":\"SINGLE_TAG\",\"topicName\":\"t\",\"topicSysFlag\":0,\"writeQueueNums\":32}"
@@ -135,19 +159,57 @@ mod topic_table {
     fn a_send_creates_a_topic_after_its_default() {
         let table = topics(&disk()).unwrap();
         let config = config();
-        let made = table.create_for_send(&config, "orders", TBW102, 4, false).unwrap();
-        assert_eq!((made.read_queues, made.write_queues, made.perm, made.sys_flag), (4, 4, 6, 0));
-        assert_eq!(table.create_for_send(&config, "many", TBW102, 100, true).unwrap().write_queues, 8);
+        let made = table
+            .create_for_send(&config, "orders", TBW102, 4, false)
+            .unwrap();
+        assert_eq!(
+            (
+                made.read_queues,
+                made.write_queues,
+                made.perm,
+                made.sys_flag
+            ),
+            (4, 4, 6, 0)
+        );
+        assert_eq!(
+            table
+                .create_for_send(&config, "many", TBW102, 100, true)
+                .unwrap()
+                .write_queues,
+            8
+        );
         assert_eq!(table.get("many").unwrap().sys_flag, 1);
-        assert_eq!(table.create_for_send(&config, "none", TBW102, -3, false).unwrap().write_queues, 0);
-        assert_eq!(table.create_for_send(&config, "orders", "nothing", 9, false).unwrap(), made);
-        let refused = |topic, default| table.create_for_send(&config, topic, default, 4, false).unwrap_err();
+        assert_eq!(
+            table
+                .create_for_send(&config, "none", TBW102, -3, false)
+                .unwrap()
+                .write_queues,
+            0
+        );
+        assert_eq!(
+            table
+                .create_for_send(&config, "orders", "nothing", 9, false)
+                .unwrap(),
+            made
+        );
+        let refused = |topic, default| {
+            table
+                .create_for_send(&config, topic, default, 4, false)
+                .unwrap_err()
+        };
         assert_eq!(refused("a", "nothing"), NotCreated::NoDefault);
         assert_eq!(refused("a", "orders"), NotCreated::NotInheritable);
-        let retry = table.create_for_send(&config, "%RETRY%g", "nothing", 4, true).unwrap();
+        let retry = table
+            .create_for_send(&config, "%RETRY%g", "nothing", 4, true)
+            .unwrap();
         assert_eq!((retry.write_queues, retry.perm, retry.sys_flag), (1, 6, 2));
-        let off = BrokerConfig { auto_create_topic_enable: false, ..config.clone() };
-        let refused = table.create_for_send(&off, "b", TBW102, 4, false).unwrap_err();
+        let off = BrokerConfig {
+            auto_create_topic_enable: false,
+            ..config.clone()
+        };
+        let refused = table
+            .create_for_send(&off, "b", TBW102, 4, false)
+            .unwrap_err();
         assert_eq!(refused, NotCreated::NotInheritable);
         assert_eq!(table.version().counter, 4);
     }
@@ -171,8 +233,13 @@ mod topic_table {
         table.apply_order(["a", "unknown", "a"].into_iter());
         assert!(table.get("a").unwrap().order);
         assert!(table.remove("a").is_some() && table.remove("a").is_none());
-        let expected =
-            [("a", true, 1), ("%RETRY%g", true, 2), ("a", true, 3), ("a", false, 4)].map(|(n, p, c)| (n.to_string(), p, c));
+        let expected = [
+            ("a", true, 1),
+            ("%RETRY%g", true, 2),
+            ("a", true, 3),
+            ("a", false, 4),
+        ]
+        .map(|(n, p, c)| (n.to_string(), p, c));
         assert_eq!(*seen.lock(), expected);
     }
 
@@ -180,7 +247,10 @@ mod topic_table {
     fn the_body_of_request_21_is_compact() {
         let table = topics(&disk()).unwrap();
         let body = table.body();
-        let start = format!("{{\"dataVersion\":{},\"topicConfigTable\":{{\"SELF_TEST_TOPIC\":{{\"order\":false,\"perm\":6,", table.version().to_json());
+        let start = format!(
+            "{{\"dataVersion\":{},\"topicConfigTable\":{{\"SELF_TEST_TOPIC\":{{\"order\":false,\"perm\":6,",
+            table.version().to_json()
+        );
         assert!(body.starts_with(&start), "{body}");
         assert!(!body.contains(['\n', '\t', ' ']));
     }
@@ -226,7 +296,9 @@ mod group_table {
     fn groups_of_5x_keep_their_members() {
         let fs = disk();
         let group = "{\"attributes\":{},\"brokerId\":0,\"consumeBroadcastEnable\":true,\"consumeEnable\":true,\"consumeFromMinEnable\":true,\"consumeMessageOrderly\":false,\"consumeTimeoutMinute\":15,\"groupName\":\"g\",\"groupRetryPolicy\":{\"type\":\"CUSTOMIZED\"},\"groupSysFlag\":0,\"notifyConsumerIdsChangedEnable\":true,\"retryMaxTimes\":16,\"retryQueueNums\":1,\"whichBrokerWhenConsumeSlowly\":1}";
-        let text = format!("{{\"dataVersion\":{{\"counter\":1,\"stateVersion\":0,\"timestamp\":5}},\"forbiddenTable\":{{\"g\":{{\"t\":1}}}},\"subscriptionGroupTable\":{{\"g\":{group}}}}}");
+        let text = format!(
+            "{{\"dataVersion\":{{\"counter\":1,\"stateVersion\":0,\"timestamp\":5}},\"forbiddenTable\":{{\"g\":{{\"t\":1}}}},\"subscriptionGroupTable\":{{\"g\":{group}}}}}"
+        );
         write(&fs, "subscriptionGroup.json", &text);
         let table = groups(&fs);
         assert_eq!(json::compact(&table.get("g").unwrap().to_map()), group);
@@ -236,7 +308,11 @@ mod group_table {
         assert!(table.put(changed));
         let expected = group.replace("\"retryMaxTimes\":16", "\"retryMaxTimes\":3");
         assert_eq!(json::compact(&table.get("g").unwrap().to_map()), expected);
-        assert!(table.body().contains("\"forbiddenTable\":{\"g\":{\"t\":1}}"));
+        assert!(
+            table
+                .body()
+                .contains("\"forbiddenTable\":{\"g\":{\"t\":1}}")
+        );
     }
 }
 
@@ -255,11 +331,20 @@ mod consumer_offsets {
         assert_eq!(table.query("g", "t", 0), Some(3));
         table.commit("g", "u", 2, 9);
         table.commit("h", "t", 1, 7);
-        assert_eq!(table.topics_of("g").into_iter().collect::<Vec<_>>(), ["t", "u"]);
-        assert_eq!(table.groups_of("t").into_iter().collect::<Vec<_>>(), ["g", "h"]);
+        assert_eq!(
+            table.topics_of("g").into_iter().collect::<Vec<_>>(),
+            ["t", "u"]
+        );
+        assert_eq!(
+            table.groups_of("t").into_iter().collect::<Vec<_>>(),
+            ["g", "h"]
+        );
         table.copy("g", "k", "t");
         table.copy("g", "k", "none");
-        assert_eq!(table.queues("k", "t").into_iter().collect::<Vec<_>>(), [(0, 3)]);
+        assert_eq!(
+            table.queues("k", "t").into_iter().collect::<Vec<_>>(),
+            [(0, 3)]
+        );
         assert!(table.remove_topic("t") && !table.remove_topic("t"));
         assert_eq!(table.groups_of("t").len(), 0);
         assert!(table.remove_group("g") && !table.remove_group("g"));
@@ -269,13 +354,20 @@ mod consumer_offsets {
     fn the_file_has_javas_form() {
         let fs = disk();
         let table = offsets(&fs);
-        for (topic, group, queue, offset) in [("TopicA", "groupA", 1, 118), ("TopicA", "groupA", 0, 120), ("%RETRY%groupA", "groupA", 0, 3)] {
+        for (topic, group, queue, offset) in [
+            ("TopicA", "groupA", 1, 118),
+            ("TopicA", "groupA", 0, 120),
+            ("%RETRY%groupA", "groupA", 0, 3),
+        ] {
             table.commit(group, topic, queue, offset);
         }
         save(&table).unwrap();
         let text = "{\n\t\"offsetTable\":{\n\t\t\"TopicA@groupA\":{0:120,1:118\n\t\t},\n\t\t\"%RETRY%groupA@groupA\":{0:3\n\t\t}\n\t}\n}";
         assert_eq!(read(&fs, "consumerOffset.json").as_deref(), Some(text));
-        assert_eq!(table.body(), "{\"offsetTable\":{\"TopicA@groupA\":{0:120,1:118},\"%RETRY%groupA@groupA\":{0:3}}}");
+        assert_eq!(
+            table.body(),
+            "{\"offsetTable\":{\"TopicA@groupA\":{0:120,1:118},\"%RETRY%groupA@groupA\":{0:3}}}"
+        );
         assert_eq!(offsets(&fs).render(), text);
     }
 
@@ -285,16 +377,30 @@ mod consumer_offsets {
         let text = "{\"dataVersion\":{\"counter\":1,\"stateVersion\":0,\"timestamp\":7},\"groupTopicMap\":{\"old\":[\"x\"]},\"later\":1,\"offsetTable\":{\"t@g\":{\"0\":5,1:7},\"a@b@c\":{0:1},\"alone\":{0:2}}}";
         write(&fs, "consumerOffset.json", text);
         let table = offsets(&fs);
-        assert_eq!((table.query("g", "t", 0), table.query("g", "t", 1)), (Some(5), Some(7)));
+        assert_eq!(
+            (table.query("g", "t", 0), table.query("g", "t", 1)),
+            (Some(5), Some(7))
+        );
         table.commit("g", "t", 0, 6);
         save(&table).unwrap();
-        let json::Node::Map(map) = json::parse(read(&fs, "consumerOffset.json").unwrap().as_bytes()).unwrap() else { panic!() };
-        let version = DataVersion::from_map(map.get("dataVersion").and_then(json::Node::as_map).unwrap());
+        let json::Node::Map(map) =
+            json::parse(read(&fs, "consumerOffset.json").unwrap().as_bytes()).unwrap()
+        else {
+            panic!()
+        };
+        let version =
+            DataVersion::from_map(map.get("dataVersion").and_then(json::Node::as_map).unwrap());
         assert_eq!((version.counter, version.state_version), (2, Some(0)));
         assert_eq!(map.i64("later"), Some(1));
         let compact = json::compact(&map);
-        assert!(compact.contains("\"groupTopicMap\":{\"g\":[\"t\"]}"), "{compact}");
-        assert!(compact.contains("\"offsetTable\":{\"t@g\":{0:6,1:7},\"a@b@c\":{0:1},\"alone\":{0:2}}"), "{compact}");
+        assert!(
+            compact.contains("\"groupTopicMap\":{\"g\":[\"t\"]}"),
+            "{compact}"
+        );
+        assert!(
+            compact.contains("\"offsetTable\":{\"t@g\":{0:6,1:7},\"a@b@c\":{0:1},\"alone\":{0:2}}"),
+            "{compact}"
+        );
     }
 
     #[test]
@@ -319,7 +425,9 @@ mod files {
 
     fn load(files: &[(&str, &str)]) -> Result<Option<i64>, String> {
         let fs = disk();
-        files.iter().for_each(|(suffix, text)| write(&fs, &format!("consumerOffset.json{suffix}"), text));
+        files
+            .iter()
+            .for_each(|(suffix, text)| write(&fs, &format!("consumerOffset.json{suffix}"), text));
         let table = ConsumerOffsets::open(fs, Path::new(DIR)).map_err(|e| e.to_string())?;
         Ok(table.query("g", "t", 0))
     }
@@ -327,12 +435,31 @@ mod files {
     #[test]
     fn the_fallbacks_of_both_generations() {
         assert_eq!(load(&[]), Ok(None));
-        assert_eq!(load(&[("", GOOD), (".bak", OTHER), (".tmp", OTHER)]), Ok(Some(1)));
-        assert_eq!(load(&[("", "{\"offs"), (".bak", OTHER)]), Ok(Some(2)), "5.3 was killed while writing");
+        assert_eq!(
+            load(&[("", GOOD), (".bak", OTHER), (".tmp", OTHER)]),
+            Ok(Some(1))
+        );
+        assert_eq!(
+            load(&[("", "{\"offs"), (".bak", OTHER)]),
+            Ok(Some(2)),
+            "5.3 was killed while writing"
+        );
         assert_eq!(load(&[("", ""), (".bak", OTHER)]), Ok(Some(2)));
-        assert_eq!(load(&[(".tmp", GOOD), (".bak", OTHER)]), Ok(Some(1)), "4.9 was killed before its rename");
-        assert_eq!(load(&[(".tmp", "{\"of"), (".bak", OTHER)]), Ok(Some(2)), "4.9 was killed while writing");
-        assert_eq!(load(&[("", "")]), Ok(None), "the first write of all was interrupted");
+        assert_eq!(
+            load(&[(".tmp", GOOD), (".bak", OTHER)]),
+            Ok(Some(1)),
+            "4.9 was killed before its rename"
+        );
+        assert_eq!(
+            load(&[(".tmp", "{\"of"), (".bak", OTHER)]),
+            Ok(Some(2)),
+            "4.9 was killed while writing"
+        );
+        assert_eq!(
+            load(&[("", "")]),
+            Ok(None),
+            "the first write of all was interrupted"
+        );
         assert_eq!(load(&[("", "{\"offsetTable\":null}")]), Ok(None));
     }
 
@@ -349,8 +476,14 @@ mod files {
             &[("", "{}}")],
         ] {
             let problem = load(files).expect_err(&format!("{files:?}"));
-            assert!(problem.contains("/store/config/consumerOffset.json cannot be read"), "{problem}");
-            assert!(problem.contains("to start with an empty table"), "{problem}");
+            assert!(
+                problem.contains("/store/config/consumerOffset.json cannot be read"),
+                "{problem}"
+            );
+            assert!(
+                problem.contains("to start with an empty table"),
+                "{problem}"
+            );
             assert_eq!(problem.lines().count(), 1);
         }
     }
@@ -375,7 +508,11 @@ mod files {
                 for _ in 0..3 {
                     let image = Arc::new(fs.crash_image(policy, &mut rng));
                     let found = offsets(&image).query("g", "t", 0);
-                    let allowed: &[_] = if done { &[Some(3)] } else { &[Some(2), Some(3)] };
+                    let allowed: &[_] = if done {
+                        &[Some(3)]
+                    } else {
+                        &[Some(2), Some(3)]
+                    };
                     assert!(allowed.contains(&found), "step {step}: {found:?}");
                     points += 1;
                 }
@@ -402,7 +539,11 @@ mod files {
         assert!(read(&fs, "topics.json").unwrap().contains("\"b\":{"));
         let offsets = Arc::new(offsets(&fs));
         let stop = CancellationToken::new();
-        let task = tokio::spawn(keep_saved(offsets.clone(), SaveTime::Every(Duration::from_secs(3600)), stop.clone()));
+        let task = tokio::spawn(keep_saved(
+            offsets.clone(),
+            SaveTime::Every(Duration::from_secs(3600)),
+            stop.clone(),
+        ));
         offsets.commit("g", "t", 0, 4);
         assert!(!offsets.file().saved(Duration::from_millis(30)).await);
         stop.cancel();
