@@ -14,7 +14,7 @@ use bytes::Bytes;
 use dledger::entry::{Entry, HEADER_SIZE};
 use dledger::fs::{CrashPolicy, Fs, MemFs};
 use dledger::recovery::{Recovery, examine};
-use dledger::store::{BodyCheck, Store, StoreConfig, StoreError, Sweep};
+use dledger::store::{BodyCheck, SYNCED_FILE_NAME, Store, StoreConfig, StoreError, Sweep};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -313,6 +313,7 @@ impl Run {
             let policy = self.policy();
             let image = self.fs.crash_image(policy, &mut self.rng);
             self.images += 1;
+            self.check_without_note();
             self.check_repeated_kills(&image);
             let (store, found) = self.check(&image);
             if self.rng.random_bool(0.4) {
@@ -356,6 +357,21 @@ impl Run {
             image = image.crash_image(policy, &mut self.rng);
         }
         self.check(&image);
+    }
+
+    /// After the death of a process everything written is there, so the log is found without our note too, as in a
+    /// store of a Java broker.
+    fn check_without_note(&mut self) {
+        let image = self.fs.crash_image(CrashPolicy::KeepAll, &mut self.rng);
+        if self.model.replacing.is_some() || !self.rng.random_bool(0.3) {
+            return;
+        }
+        let base = config().base;
+        image.remove_file(&base.join(SYNCED_FILE_NAME)).unwrap();
+        image.sync_dir(&base).unwrap();
+        let image = image.crash_image(CrashPolicy::KeepAll, &mut self.rng);
+        let (_, found) = self.check(&image);
+        assert!(!found.note_matched);
     }
 
     fn check(&mut self, image: &MemFs) -> (Store, Recovery) {

@@ -119,7 +119,7 @@ impl Map for MappedFile {
     }
 
     fn zero(&self, offset: u64, len: u64) -> io::Result<()> {
-        const ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+        static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
         self.range(offset, usize::try_from(len).unwrap_or(usize::MAX));
         let mut at = offset;
         while at < offset + len {

@@ -16,6 +16,7 @@
 //!   configuration says.
 
 mod apply;
+mod decide;
 mod listing;
 mod plan;
 mod scan;

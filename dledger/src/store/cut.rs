@@ -7,7 +7,7 @@ use super::error::{ReadError, StoreError};
 use super::shared::{Shared, Synced};
 use super::sidecar::Note;
 use super::{EntryAt, Store};
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{self, Checkpoint};
 use crate::entry::{BLANK_SIZE, Entry};
 use crate::index_unit::{IndexUnit, UNIT_SIZE};
 
@@ -18,6 +18,7 @@ impl Store {
     /// A slice of the cut bytes that a reader still holds shows the old bytes or zeros.
     pub fn truncate_from(&mut self, index: i64) -> Result<(), StoreError> {
         let shared = Arc::clone(&self.shared);
+        let _alone = shared.cutting.lock();
         let mut synced = shared.flush.lock();
         shared.check_poisoned()?;
         let (begin, end) = (self.begin_index(), self.end_index());
@@ -51,12 +52,14 @@ impl Store {
     /// Before anything is cut: the checkpoint names nothing that goes. What is committed is never cut in a sound
     /// group, so this is for an operator's repair, and for a log that is replaced.
     fn lower_checkpoint(&mut self, last_index: i64) -> Result<(), StoreError> {
-        if self.checkpoint.committed_index <= last_index {
+        let found = checkpoint::load(&*self.shared.fs, &self.config.base)
+            .map_err(|e| StoreError::io("reading the checkpoint", e))?;
+        let Some(found) = found.filter(|found| found.committed_index > last_index) else {
             return Ok(());
-        }
+        };
         tracing::warn!(
             "the checkpoint says that entry {} was committed; the log is cut behind entry {last_index}",
-            self.checkpoint.committed_index
+            found.committed_index
         );
         self.save_checkpoint(Checkpoint {
             committed_index: last_index,
@@ -77,6 +80,9 @@ impl Store {
     fn lower_note(&self, synced: &mut Synced, last: &IndexUnit) -> std::io::Result<()> {
         // A synced blank behind the last kept entry is cut too.
         synced.end_pos = synced.end_pos.min(last.pos + i64::from(last.size));
+        self.shared
+            .synced_pos
+            .store(synced.end_pos, Ordering::Release);
         if synced.end_index <= last.index {
             return Ok(());
         }
@@ -164,6 +170,7 @@ impl Store {
             return wrong("pos", first.pos, start + self.shared.data.file_size);
         }
         let shared = Arc::clone(&self.shared);
+        let _alone = shared.cutting.lock();
         let mut synced = shared.flush.lock();
         shared.check_poisoned()?;
         self.wipe(&shared, &mut synced, first, start)

@@ -1,9 +1,11 @@
 //! Removing the oldest files.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::Store;
 use super::error::StoreError;
+use super::files::{Segment, file_name};
+use super::shared::Shared;
 use crate::index_unit::UNIT_SIZE;
 
 /// When old files may go; plain values of the configuration.
@@ -91,25 +93,29 @@ pub struct Expired {
     pub first_pos: i64,
 }
 
-impl Store {
+/// Removes old files without the writer's lock. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Expirer {
+    shared: Arc<Shared>,
+}
+
+impl Expirer {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Expirer { shared }
+    }
+
     /// The data files, oldest first.
     pub fn segments(&self) -> Result<Vec<SegmentInfo>, StoreError> {
         let dir = self.shared.data.dir();
-        let list = self
-            .shared
-            .fs
-            .list(dir)
-            .map_err(|e| StoreError::io(format!("listing {}", dir.display()), e))?;
-        let info = |segment: std::sync::Arc<super::files::Segment>| {
-            let name = super::files::file_name(segment.start);
-            let modified_ms = list
-                .iter()
-                .find(|entry| entry.name == name)
-                .map_or(i64::MAX, |entry| entry.modified_ms);
+        let listed = self.shared.fs.list(dir);
+        let listed = listed.map_err(|e| StoreError::io(format!("listing {}", dir.display()), e))?;
+        let info = |segment: Arc<Segment>| {
+            let name = file_name(segment.start);
+            let entry = listed.iter().find(|entry| entry.name == name);
             SegmentInfo {
                 start: segment.start,
                 size: segment.size,
-                modified_ms,
+                modified_ms: entry.map_or(i64::MAX, |entry| entry.modified_ms),
             }
         };
         Ok(self.shared.data.all().into_iter().map(info).collect())
@@ -117,9 +123,12 @@ impl Store {
 
     /// Removes whole files from the oldest on, never the last one and none whose entries are not all synced. The
     /// index follows. A file that a reader still holds is unlinked at once; its memory goes with the reader.
-    pub fn expire(&mut self, sweep: &Sweep) -> Result<Expired, StoreError> {
-        let synced = self.shared.flush.lock().end_pos;
-        let keep = sweep.keep_from_pos.min(synced);
+    pub fn expire(&self, sweep: &Sweep) -> Result<Expired, StoreError> {
+        let shared = &self.shared;
+        let _alone = shared.cutting.lock();
+        let keep = sweep
+            .keep_from_pos
+            .min(shared.synced_pos.load(Ordering::Acquire));
         let mut first = None;
         let segments = self.segments()?;
         for (info, next) in segments
@@ -138,28 +147,26 @@ impl Store {
         };
         Ok(Expired {
             files,
-            bytes: files as i64 * self.shared.data.file_size,
-            begin_index: self.begin_index(),
-            first_pos: self.first_pos(),
+            bytes: files as i64 * shared.data.file_size,
+            begin_index: shared.begin_index(),
+            first_pos: shared.first_pos(),
         })
     }
 
-    fn remove_below(&mut self, pos: i64) -> Result<usize, StoreError> {
+    fn remove_below(&self, pos: i64) -> Result<usize, StoreError> {
         let shared = &self.shared;
         // A file may be there and still without an entry: then the log would have no begin.
-        let Some(header) = shared.header(pos).filter(|header| header.pos == pos) else {
+        let header = shared.header(pos);
+        let Some(header) = header.filter(|header| header.pos == pos && pos < shared.end_pos())
+        else {
             return Ok(0);
         };
         shared.first_pos.store(pos, Ordering::Release);
         shared.begin_index.store(header.index, Ordering::Release);
-        let removed = shared
-            .data
-            .remove_below(pos)
-            .map_err(|e| StoreError::io("removing expired data files", e))?;
-        shared
-            .index
-            .remove_below(header.index * UNIT_SIZE as i64)
-            .map_err(|e| StoreError::io("removing expired index files", e))?;
+        let removed = shared.data.remove_below(pos);
+        let removed = removed.map_err(|e| StoreError::io("removing expired data files", e))?;
+        let index = shared.index.remove_below(header.index * UNIT_SIZE as i64);
+        index.map_err(|e| StoreError::io("removing expired index files", e))?;
         Ok(removed)
     }
 }

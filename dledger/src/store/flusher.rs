@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::error::StoreError;
 use super::shared::{Shared, Synced};
@@ -46,6 +47,7 @@ impl Flusher {
             end_index: target,
             end_pos,
         };
+        self.shared.synced_pos.store(end_pos, Ordering::Release);
         if let Err(e) = self.shared.write_note(&unit) {
             tracing::warn!("cannot note what was synced, the next start will take longer: {e}");
         }

@@ -27,7 +27,7 @@ pub(crate) struct Spares {
     pub(crate) data: Option<Arc<Segment>>,
 }
 
-/// Locks are taken in this order: `flush`, `spares`, `sidecar`. The writer's bounds are published by storing
+/// Locks are taken in this order: `cutting`, `flush`, `spares`, `sidecar`. The writer's bounds are published by storing
 /// `end_pos` and `end_index` with release order after the bytes are in place.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -39,6 +39,10 @@ pub(crate) struct Shared {
     pub(crate) end_term: AtomicI64,
     pub(crate) first_pos: AtomicI64,
     pub(crate) end_pos: AtomicI64,
+    /// Position up to which the log is durable: `flush`, for those who need not wait for a running sync.
+    pub(crate) synced_pos: AtomicI64,
+    /// Held by everything that removes entries, at either end.
+    pub(crate) cutting: Mutex<()>,
     /// What is synced; held for the whole of a sync, and by everything that cuts.
     pub(crate) flush: Mutex<Synced>,
     pub(crate) spares: Mutex<Spares>,
@@ -73,6 +77,8 @@ impl Shared {
             end_term: AtomicI64::new(bounds.end_term),
             first_pos: AtomicI64::new(bounds.first_pos),
             end_pos: AtomicI64::new(bounds.end_pos),
+            synced_pos: AtomicI64::new(bounds.end_pos),
+            cutting: Mutex::new(()),
             flush: Mutex::new(Synced {
                 end_index: bounds.end_index,
                 end_pos: bounds.end_pos,
