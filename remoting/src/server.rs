@@ -214,12 +214,7 @@ fn is_of_the_peer(error: &io::Error) -> bool {
 impl Shared {
     fn admit(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr) {
         if self.open.load(Ordering::Relaxed) >= self.config.connections_max {
-            if self
-                .stats
-                .refused
-                .fetch_add(1, Ordering::Relaxed)
-                .is_power_of_two_or_zero()
-            {
+            if is_sparse_step(self.stats.refused.fetch_add(1, Ordering::Relaxed)) {
                 let max = self.config.connections_max;
                 tracing::warn!(server = self.config.name, %peer, max, "too many connections; closing new ones");
             }
@@ -254,7 +249,7 @@ impl Shared {
             Closed::Frame(error) => {
                 let count = self.stats.malformed.fetch_add(1, Ordering::Relaxed);
                 // A flood of junk must not flood the log too.
-                if *error == FrameError::Tls || count < 16 || count.is_power_of_two_or_zero() {
+                if *error == FrameError::Tls || count < 16 || is_sparse_step(count) {
                     tracing::warn!(%server, %peer, count, "closed a connection: {error}");
                 }
             }
@@ -267,15 +262,9 @@ impl Shared {
     }
 }
 
-/// Sparse steps for repeated log lines.
-trait SparseSteps {
-    fn is_power_of_two_or_zero(self) -> bool;
-}
-
-impl SparseSteps for u64 {
-    fn is_power_of_two_or_zero(self) -> bool {
-        self == 0 || self.is_power_of_two()
-    }
+/// Whether the n-th repetition of a log line (from 0) is written: ever fewer of them.
+fn is_sparse_step(n: u64) -> bool {
+    n == 0 || n.is_power_of_two()
 }
 
 /// Place of a connection in the server's table, given back when its task ends in whatever way.

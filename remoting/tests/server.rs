@@ -289,10 +289,9 @@ async fn in_flight_limit_pauses_reading() -> Result<()> {
     eventually("the eleventh", || handler.held.lock().len() == 10).await?;
     handler.held.lock()[0].park();
     eventually("the twelfth", || handler.held.lock().len() == 11).await?;
-    while let Some(reply) = {
+    loop {
         let next = handler.held.lock().pop();
-        next
-    } {
+        let Some(reply) = next else { break };
         reply.send(Response::ok());
         peer.receive().await?;
         sleep(Duration::from_millis(1)).await;
