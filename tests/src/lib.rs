@@ -14,6 +14,7 @@ pub mod exercise;
 pub mod fixture;
 pub mod lab;
 pub mod ledger;
+pub mod load;
 pub mod ours;
 pub mod ports;
 pub mod process;

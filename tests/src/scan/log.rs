@@ -91,7 +91,7 @@ pub struct Entry {
 }
 
 /// Decodes the record at the start of `b`; says what is wrong with it.
-fn record(b: &[u8]) -> Result<Record, String> {
+pub fn record(b: &[u8]) -> Result<Record, String> {
     let size = i32_at(b, 0);
     let magic = i32_at(b, 4);
     if magic != MAGIC_V1 && magic != MAGIC_V2 {
@@ -152,7 +152,7 @@ fn record(b: &[u8]) -> Result<Record, String> {
 }
 
 /// CRC-32 of a body (before the sign bit is dropped).
-fn crc32(b: &[u8]) -> u32 {
+pub fn crc32(b: &[u8]) -> u32 {
     let mut crc = flate2::Crc::new();
     crc.update(b);
     crc.sum()

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-pub use log::{Entry, Record};
+pub use log::{Entry, Record, crc32, record};
 
 /// What was found in a store.
 #[derive(Debug, Default)]
