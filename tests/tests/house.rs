@@ -127,7 +127,7 @@ fn unwanted() -> Vec<String> {
     ];
     let hosts = hosts.iter().map(|h| h.join("."));
     let apache = [["repo", "maven", "apache"], ["deb", "debian", "org"]].map(|h| h.join("."));
-    let paths = ["work/", "root/"].map(|p| format!("/{p}"));
+    let paths = ["work/", "root/."].map(|p| format!("/{p}"));
     hosts
         .chain(apache)
         .chain(paths)
