@@ -68,9 +68,9 @@ pub(crate) fn index<L: MessageLog>(
     end: i64,
 ) -> Result<Option<Gap>, Error> {
     let begin = log.min_offset();
-    let gap = |frame: LogFrame, what: &str| {
+    let gap = |resume_at: i64, what: &str| {
         Some(Gap {
-            resume_at: frame.physical_offset,
+            resume_at,
             what: format!("index: {what}"),
         })
     };
@@ -78,7 +78,7 @@ pub(crate) fn index<L: MessageLog>(
     if let Some(frame) = next_with_key(log, begin, end)?
         && frame.physical_offset < first
     {
-        return Ok(gap(frame, "keys of the oldest messages are missing"));
+        return Ok(gap(begin, "keys of the oldest messages are missing"));
     }
     for (file_end, file_begin) in index.seams() {
         if file_end < begin {
@@ -87,14 +87,16 @@ pub(crate) fn index<L: MessageLog>(
         if let Some(frame) = next_with_key_behind(log, file_end, end)?
             && frame.physical_offset < file_begin
         {
-            return Ok(gap(frame, "keys of messages between two files are missing"));
+            // The keys of the last message may be split over this file and the missing one: it is made again too.
+            return Ok(gap(
+                file_end,
+                "keys of messages between two files are missing",
+            ));
         }
     }
     let last = index.last_physical_offset();
-    if last >= begin
-        && let Some(frame) = next_with_key_behind(log, last, end)?
-    {
-        return Ok(gap(frame, "keys of the latest messages are missing"));
+    if last >= begin && next_with_key_behind(log, last, end)?.is_some() {
+        return Ok(gap(last, "keys of the latest messages are missing"));
     }
     sampled_keys(log, index, end)
 }
@@ -141,12 +143,15 @@ fn windows<L: MessageLog>(log: &L, end: i64) -> Vec<(i64, i64)> {
     if end - begin <= SAMPLED_BYTES {
         return vec![(begin, end)];
     }
-    let starts = log.file_starts();
-    let share = (SAMPLED_BYTES / (starts.len().max(1) as i64)).max(SAMPLE_BYTES);
+    let mut starts = vec![begin];
+    let mut next = log.next_file(begin);
+    while next < end {
+        starts.push(next);
+        next = log.next_file(next).max(next + 1);
+    }
+    let share = (SAMPLED_BYTES / (starts.len() as i64)).max(SAMPLE_BYTES);
     starts
         .into_iter()
-        .map(|start| start.max(begin))
-        .filter(|start| *start < end)
         .map(|start| (start, (start + share).min(end)))
         .collect()
 }

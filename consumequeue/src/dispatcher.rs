@@ -19,7 +19,7 @@ use crate::batch::{Arrival, Batch};
 use crate::delay_levels::DelayLevels;
 use crate::error::Error;
 use crate::index::KeyIndex;
-use crate::log::{Frames, LogFrame, MessageLog};
+use crate::log::{CommitWatch, Frames, LogFrame, MessageLog};
 use crate::marks::{CoveredRecord, Mark, MarkFile, MarkState};
 use crate::queues::ConsumeQueues;
 use crate::recovery::{self, Recovered, StartState};
@@ -251,7 +251,7 @@ impl<L: MessageLog> Dispatcher<L> {
         let mut stop = std::pin::pin!(stop);
         let mut stopping = false;
         loop {
-            committed.borrow_and_update();
+            committed.mark_seen();
             let failed = match self.step().await {
                 Ok(step) if !step.at_end => {
                     tokio::task::yield_now().await;
@@ -276,7 +276,7 @@ impl<L: MessageLog> Dispatcher<L> {
             tokio::select! {
                 biased;
                 () = &mut stop => stopping = true,
-                changed = committed.changed(), if !failed => stopping = changed.is_err(),
+                more = committed.moved(), if !failed => stopping = !more,
                 () = retry => {}
             }
         }
@@ -291,13 +291,16 @@ impl<L: MessageLog> Dispatcher<L> {
     /// Dispatches the rest, syncs, and writes the mark of a clean stop. Blocking. Nothing may be dispatched after
     /// it.
     pub fn close(&self) -> Result<Checkpoint, Error> {
-        while !self
-            .shared
-            .step(true, self.shared.config.batch_frames)?
-            .at_end
-        {}
+        self.drain()?;
         self.shared.state.lock().mark_state = MarkState::Clean;
         self.shared.checkpoint(true)
+    }
+
+    /// Dispatches everything that is committed now.
+    pub(crate) fn drain(&self) -> Result<(), Error> {
+        let frames = self.shared.config.batch_frames;
+        while !self.shared.step(true, frames)?.at_end {}
+        Ok(())
     }
 
     /// Deletes the queues of a topic; a later start does not bring them back. Blocking: syncs.

@@ -23,6 +23,8 @@ mod record;
 pub mod recovery;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 pub mod time_search;
 mod unit;
 
@@ -31,7 +33,7 @@ pub use delay_levels::{DEFAULT_LEVELS, DelayLevels};
 pub use dispatcher::{Arrivals, CatchUp, Checkpoint, Dispatcher, DispatcherConfig, Progress};
 pub use error::Error;
 pub use index::{IndexConfig, IndexEntry, IndexReport, KeyIndex, matches};
-pub use log::{Frames, LogFrame, MessageLog};
+pub use log::{CommitWatch, Frames, LogFrame, MessageLog};
 pub use marks::MarkFile;
 pub use queue::ConsumeQueue;
 pub use queues::{ConsumeQueues, DamagedQueue, QueuesConfig, QueuesReport};

@@ -1,7 +1,6 @@
 //! What the derived parts need of the message log.
 
 use bytes::Bytes;
-use tokio::sync::watch;
 
 use crate::error::Error;
 
@@ -27,10 +26,21 @@ pub trait Frames: Send {
     fn next_frame(&mut self) -> Result<Option<LogFrame>, Error>;
 }
 
+/// Waits for more to be committed.
+pub trait CommitWatch: Send {
+    /// Takes what is committed now as seen.
+    fn mark_seen(&mut self);
+
+    /// Waits until more is committed than was seen; false if nothing more will be. Cancel-safe.
+    fn moved(&mut self) -> impl Future<Output = bool> + Send;
+}
+
 /// The message log as seen by queues, index and dispatcher.
 pub trait MessageLog: Send + Sync + 'static {
     /// Reader of records.
     type Frames: Frames;
+    /// Waits for the commit.
+    type Watch: CommitWatch;
 
     /// Where the log begins.
     fn min_offset(&self) -> i64;
@@ -42,8 +52,12 @@ pub trait MessageLog: Send + Sync + 'static {
     /// exist.
     fn data_end(&self) -> i64;
 
-    /// Where the files of the log begin, ascending; records can be read from each.
-    fn file_starts(&self) -> Vec<i64>;
+    /// Where the file that holds a position ends and the next one begins. Records can be read from there.
+    fn next_file(&self, position: i64) -> i64;
+
+    /// The begin of the last file whose first record was stored at or before a time (ms); the begin of the log if
+    /// there is none.
+    fn file_stored_before(&self, limit_ms: i64) -> i64;
 
     /// Reads from a position, which is the begin or the end of a record, the begin of the log or of a file of it.
     fn frames(&self, from: i64) -> Self::Frames;
@@ -54,6 +68,6 @@ pub trait MessageLog: Send + Sync + 'static {
     /// A committed record by its physical offset.
     fn message_at(&self, physical_offset: i64) -> Option<Bytes>;
 
-    /// Changes whenever more is committed.
-    fn watch_committed(&self) -> watch::Receiver<i64>;
+    /// Tells when more is committed.
+    fn watch_committed(&self) -> Self::Watch;
 }

@@ -16,7 +16,7 @@
 //! ```
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use dledger::fs::Fs;
@@ -99,11 +99,11 @@ pub struct MarkFile {
 }
 
 impl MarkFile {
-    /// The mark in a folder of ours in the store; made when the first mark is written.
-    pub fn new(fs: Arc<dyn Fs>, folder: &Path) -> MarkFile {
+    /// The mark at `path`, in a folder of ours; made when the first mark is written.
+    pub fn new(fs: Arc<dyn Fs>, path: impl Into<PathBuf>) -> MarkFile {
         MarkFile {
             fs,
-            path: folder.join("dispatch-mark"),
+            path: path.into(),
         }
     }
 
@@ -169,7 +169,8 @@ fn encode(mark: &Mark) -> String {
 fn decode(bytes: &[u8]) -> Option<Mark> {
     let text = std::str::from_utf8(bytes).ok()?;
     let (covered, crc) = text.rsplit_once("crc=")?;
-    if u32::from_str_radix(crc.trim_end(), 16).ok()? != crc32fast::hash(covered.as_bytes()) {
+    if u32::from_str_radix(crc.strip_suffix('\n')?, 16).ok()? != crc32fast::hash(covered.as_bytes())
+    {
         return None;
     }
     let mut lines = covered.lines();
@@ -242,7 +243,7 @@ mod tests {
             let mut bytes = text.clone().into_bytes();
             bytes[at] ^= 1;
             assert_ne!(decode(&bytes), Some(mark.clone()), "byte {at}");
-            assert_eq!(decode(&text.as_bytes()[..at.min(text.len() - 2)]), None);
+            assert_eq!(decode(&text.as_bytes()[..at]), None);
         }
         mark.index = None;
         mark.hole_behind = None;

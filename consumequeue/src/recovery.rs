@@ -43,6 +43,8 @@ pub struct StartState<'a> {
     pub unclean: bool,
     /// The store's checkpoint file.
     pub checkpoint: CheckpointTimes,
+    /// Where the log's own recovery wants dispatch to begin at the latest.
+    pub redispatch_from: Option<i64>,
     /// What opening the queues found.
     pub queues: &'a QueuesReport,
     /// What opening the index found.
@@ -225,11 +227,15 @@ fn is_untouched<L: MessageLog>(parts: &Parts<'_, L>, start: &StartState<'_>, mar
     !start.unclean
         && mark.state == MarkState::Clean
         && mark.hole_behind.is_none()
-        && mark.position == parts.log.data_end()
+        && nothing_behind(parts.log, mark.position)
         && start.queues.damaged.is_empty()
         && start.index.damaged.is_none()
         && inventory(parts.queues) == mark.queues
         && parts.index.is_none_or(|index| index.anchor() == mark.index)
+}
+
+fn nothing_behind<L: MessageLog>(log: &L, position: i64) -> bool {
+    matches!(log.frames(position).next_frame(), Ok(None))
 }
 
 /// A stop of ours that was not clean: takes everything back to the mark. `None` if the files do not continue it.
@@ -241,12 +247,7 @@ fn restore<L: MessageLog>(
     let ours = start.unclean || mark.state == MarkState::CatchingUp;
     // A Java broker sets these times with every message that it dispatches.
     let newer = start.checkpoint.queues > mark.store_timestamp;
-    let damaged = start
-        .queues
-        .damaged
-        .iter()
-        .any(|damage| damage.resume_at < mark.position);
-    if !ours || newer || damaged || mark.hole_behind.is_some() {
+    if !ours || newer || mark.hole_behind.is_some() {
         return Ok(None);
     }
     if let Some(index) = parts.index
@@ -254,9 +255,10 @@ fn restore<L: MessageLog>(
     {
         return Ok(None);
     }
-    let units_since = (parts.log.data_end() - mark.position).max(0) / MIN_RECORD;
+    let units_since = (parts.log.data_end() - mark.position) / MIN_RECORD;
     parts.queues.cut_beyond(mark.position)?;
-    parts.queues.clear_behind(units_since)?;
+    parts.queues.clear_behind(units_since.max(CLEARED_UNITS))?;
+    // A queue that lost something which the mark covers is shorter now.
     if inventory(parts.queues) != mark.queues {
         return Ok(None);
     }
@@ -265,6 +267,10 @@ fn restore<L: MessageLog>(
 
 /// Bytes of the smallest record, rounded down.
 const MIN_RECORD: i64 = 90;
+
+/// Units behind the end of a queue that are cleared at least: the log, too, may have lost its end, and then does
+/// not tell how much was written.
+const CLEARED_UNITS: i64 = 30_000;
 
 fn without_mark<L: MessageLog>(
     parts: &Parts<'_, L>,
@@ -288,7 +294,11 @@ fn without_mark<L: MessageLog>(
         if let Some(index) = parts.index {
             index.scan_tail(|offset| store_time(parts.log, offset))?;
         }
-        let position = checkpoint_position(parts.log, &start.checkpoint)?;
+        let oldest = start.checkpoint.log.min(start.checkpoint.queues);
+        // In front of anything that may not have been flushed.
+        let position = parts
+            .log
+            .file_stored_before(oldest - CHECKPOINT_MARGIN - FLUSH_INTERVAL);
         if position <= resume.position {
             resume.position = position;
             resume.reason = Reason::Checkpoint;
@@ -324,20 +334,6 @@ fn without_mark<L: MessageLog>(
         had_mark, "no usable dispatch mark"
     );
     Ok(resume)
-}
-
-/// The begin of the last file whose first message is older than anything that may not have been flushed.
-fn checkpoint_position<L: MessageLog>(log: &L, times: &CheckpointTimes) -> Result<i64, Error> {
-    let limit = times.log.min(times.queues) - CHECKPOINT_MARGIN - FLUSH_INTERVAL;
-    for start in log.file_starts().into_iter().rev() {
-        let first = log.frames(start).next_frame()?;
-        let time =
-            first.and_then(|frame| Some(FrameView::parse(&frame.bytes).ok()?.store_timestamp()));
-        if time.is_some_and(|time| time > 0 && time <= limit) {
-            return Ok(start.max(log.min_offset()));
-        }
-    }
-    Ok(log.min_offset())
 }
 
 /// A mark for a position that no mark of ours covered.

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::error::Error;
-use crate::log::{Frames, LogFrame, MessageLog};
+use crate::log::{CommitWatch, Frames, LogFrame, MessageLog};
 
 /// A message to be put in the log.
 #[derive(Debug, Clone, Copy)]
@@ -200,8 +200,19 @@ impl Frames for TestFrames {
     }
 }
 
+impl CommitWatch for watch::Receiver<i64> {
+    fn mark_seen(&mut self) {
+        self.borrow_and_update();
+    }
+
+    async fn moved(&mut self) -> bool {
+        self.changed().await.is_ok()
+    }
+}
+
 impl MessageLog for TestLog {
     type Frames = TestFrames;
+    type Watch = watch::Receiver<i64>;
 
     fn min_offset(&self) -> i64 {
         self.records.lock().min
@@ -215,8 +226,24 @@ impl MessageLog for TestLog {
         self.records.lock().data_end()
     }
 
-    fn file_starts(&self) -> Vec<i64> {
-        self.records.lock().file_starts.clone()
+    fn next_file(&self, position: i64) -> i64 {
+        let starts = &self.records.lock().file_starts;
+        starts
+            .iter()
+            .copied()
+            .find(|start| *start > position)
+            .unwrap_or(i64::MAX)
+    }
+
+    fn file_stored_before(&self, limit_ms: i64) -> i64 {
+        let records = self.records.lock();
+        let begins = records.file_starts.iter().rev().find(|start| {
+            let first = records.frames.get(records.at_or_behind(**start));
+            first.is_some_and(|frame| {
+                FrameView::parse(&frame.bytes).unwrap().store_timestamp() <= limit_ms
+            })
+        });
+        begins.copied().unwrap_or(records.min)
     }
 
     fn frames(&self, from: i64) -> TestFrames {

@@ -153,7 +153,7 @@ impl KeyIndex {
             }
         }
         self.drop_files(position + 1)?;
-        let slots = match restored_slots(&file, header.next_item)? {
+        let slots = match restored_slots(&file, header)? {
             Some(slots) => slots,
             None => slots_from_items(&file, header.next_item)?,
         };
@@ -210,6 +210,13 @@ impl KeyIndex {
         &self,
         end_timestamp: impl Fn(i64) -> Option<i64>,
     ) -> Result<(), Error> {
+        let used = self
+            .files
+            .read()
+            .iter()
+            .rposition(|file| !file.header().is_empty());
+        // What a file without a header holds is unknown.
+        self.drop_files(used.map_or(0, |last| last + 1))?;
         let files = self.files.read().clone();
         for file in files.iter().skip(files.len().saturating_sub(2)) {
             let header = file.header();
@@ -283,36 +290,59 @@ fn header_problem(file: &IndexFile, previous: Option<&Header>, last: bool) -> Op
     None
 }
 
-/// The slots as they were when the file had `next_item` items, found by following what was put since back along
-/// the chains; `None` if the file does not have all that this needs.
-fn restored_slots(file: &IndexFile, next_item: i32) -> Result<Option<Vec<i32>>, Error> {
+/// The slots as they were with this header, found by following what was put since back along the chains. `None` if
+/// that does not give what the header counts: items behind it may be torn.
+fn restored_slots(file: &IndexFile, header: &Header) -> Result<Option<Vec<i32>>, Error> {
     let shape = file.shape();
     let mut slots = Vec::with_capacity(shape.slots as usize);
     let mut bytes = vec![0; CHUNK];
+    let mut used = 0;
     while slots.len() < shape.slots as usize {
         let first = slots.len() as u32;
         let len = CHUNK.min((shape.slots - first) as usize * SLOT_SIZE as usize);
         file.read(&mut bytes[..len], shape.slot_at(first))?;
         for raw in bytes[..len].as_chunks::<4>().0 {
-            let slot = slots.len() as u32;
-            let mut number = i32::from_be_bytes(*raw);
-            while number >= next_item {
-                if number.unsigned_abs() >= shape.items {
-                    return Ok(None);
-                }
-                let item = file.item(number)?;
-                if item.previous >= number
-                    || item.physical_offset <= 0
-                    || shape.slot_of(item.hash) != slot
-                {
-                    return Ok(None);
-                }
-                number = item.previous;
-            }
-            slots.push(number.max(0));
+            let newest = i32::from_be_bytes(*raw).max(0);
+            let Some(number) = item_before(file, header, slots.len() as u32, newest)? else {
+                return Ok(None);
+            };
+            used += i32::from(number > 0);
+            slots.push(number);
         }
     }
-    Ok(Some(slots))
+    Ok((used == header.used_slots).then_some(slots))
+}
+
+/// Follows a slot's chain to the newest item that the header counts; 0 if there is none, `None` if it leads astray.
+fn item_before(
+    file: &IndexFile,
+    header: &Header,
+    slot: u32,
+    newest: i32,
+) -> Result<Option<i32>, Error> {
+    let shape = file.shape();
+    let mut number = newest;
+    while number >= header.next_item {
+        if number.unsigned_abs() >= shape.items {
+            return Ok(None);
+        }
+        let item = file.item(number)?;
+        let sound = (0..number).contains(&item.previous)
+            && item.physical_offset >= header.end_physical
+            && item.hash >= 0
+            && shape.slot_of(item.hash) == slot;
+        if !sound {
+            return Ok(None);
+        }
+        number = item.previous;
+    }
+    if number != newest && number > 0 {
+        let item = file.item(number)?;
+        if item.hash < 0 || shape.slot_of(item.hash) != slot {
+            return Ok(None);
+        }
+    }
+    Ok(Some(number))
 }
 
 /// The slots that `next_item` items make.

@@ -82,6 +82,9 @@ impl ConsumeQueue {
             what = Some(problem);
         }
         let end = queue.end_in_file(kept[last].start)?;
+        if last > 0 && end * UNIT == kept[last].start {
+            queue.remove_loaded(kept[last].start)?;
+        }
         queue.max.store(end, Ordering::Release);
         queue.min.store(first.start / UNIT, Ordering::Release);
         queue.drop_trailing_filler()?;
@@ -183,6 +186,7 @@ impl ConsumeQueue {
             end = from;
         }
         self.cut(end)?;
+        self.drop_empty_queue()?;
         self.restore_physical_end(first, self.max_offset())
     }
 

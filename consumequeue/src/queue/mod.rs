@@ -10,6 +10,7 @@ mod load;
 mod write;
 
 use std::cell::RefCell;
+use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -48,7 +49,6 @@ pub(crate) struct QueueFiles {
 }
 
 /// A queue of a topic.
-#[derive(Debug)]
 pub struct ConsumeQueue {
     topic: Arc<str>,
     queue_id: i32,
@@ -75,6 +75,18 @@ pub(crate) struct Writer {
     names_changed: bool,
     /// Whether the queue waits in the list of dirty queues.
     listed: bool,
+}
+
+impl fmt::Debug for ConsumeQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConsumeQueue")
+            .field("topic", &self.topic)
+            .field("queue_id", &self.queue_id)
+            .field("min", &self.min)
+            .field("max", &self.max)
+            .field("physical_end", &self.physical_end)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ConsumeQueue {

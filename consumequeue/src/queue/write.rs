@@ -298,6 +298,16 @@ impl ConsumeQueue {
         self.restore_physical_end(range.start / UNIT, keep / UNIT)
     }
 
+    /// A queue without units has no file, unless the file tells that offsets do not begin at 0.
+    pub(super) fn drop_empty_queue(&self) -> Result<(), Error> {
+        let mut writer = self.writer.lock();
+        if self.first_file.load(Ordering::Acquire) == 0 && self.max_offset() == 0 {
+            self.remove_file(&mut writer, 0)?;
+            self.first_file.store(-1, Ordering::Release);
+        }
+        Ok(())
+    }
+
     /// Sets the physical end to that of the last message named in `[first, end)`.
     pub(super) fn restore_physical_end(&self, first: i64, end: i64) -> Result<(), Error> {
         let last = self.last_message(first, end)?;
