@@ -5,6 +5,7 @@
 //! below the divide, DLedger entries from there.
 
 pub mod blank;
+pub mod digest;
 mod dledger_commitlog;
 pub mod examine;
 pub mod frame;
