@@ -8,12 +8,14 @@ use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use commitlog::examine::{Code, ExamineConfig, Examination, Severity, examine};
+use commitlog::examine::{Code, Examination, ExamineConfig, Severity, examine};
+use commitlog::frame::PropertySource;
 use commitlog::layout::{StoreLayout, file_name};
 use commitlog::reader::{Half, OfflineLog};
 use commitlog::upgrade::Plan;
-use commitlog::{CommitLogConfig, DLedgerCommitLog, OpenReport, QueueOffsets, frame::MessageToStore};
-use commitlog::frame::PropertySource;
+use commitlog::{
+    CommitLogConfig, DLedgerCommitLog, OpenReport, QueueOffsets, frame::MessageToStore,
+};
 use dledger::LogConfig;
 use dledger::fs::{Fs, RealFs};
 use dledger::peers::{MemberId, Peers};
@@ -25,7 +27,11 @@ use tempfile::TempDir;
 const FILE_SIZE: u64 = 1 << 20;
 
 fn fixture(name: &str) -> PathBuf {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/fixtures")).join(name)
+    Path::new(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../tests/data/fixtures"
+    ))
+    .join(name)
 }
 
 fn unpack(name: &str) -> Result<TempDir> {
@@ -47,8 +53,14 @@ fn ledger(name: &str, file: &str, kind: &str) -> Result<Vec<Value>> {
     let mut text = String::new();
     let gz = std::fs::File::open(fixture(name).join(file))?;
     flate2::read::GzDecoder::new(gz).read_to_string(&mut text)?;
-    let lines = text.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
-    Ok(lines.into_iter().filter(|line| line["type"] == kind).collect())
+    let lines = text
+        .lines()
+        .map(serde_json::from_str)
+        .collect::<Result<Vec<Value>, _>>()?;
+    Ok(lines
+        .into_iter()
+        .filter(|line| line["type"] == kind)
+        .collect())
 }
 
 fn config(root: &Path, id: &str) -> Result<CommitLogConfig> {
@@ -64,7 +76,11 @@ fn config(root: &Path, id: &str) -> Result<CommitLogConfig> {
 }
 
 fn open(root: &Path) -> Result<(DLedgerCommitLog, OpenReport)> {
-    Ok(DLedgerCommitLog::open(Arc::new(RealFs), &config(root, "n0")?, &|_| {})?)
+    Ok(DLedgerCommitLog::open(
+        Arc::new(RealFs),
+        &config(root, "n0")?,
+        &|_| {},
+    )?)
 }
 
 fn examined(root: &Path) -> Result<Examination> {
@@ -72,15 +88,26 @@ fn examined(root: &Path) -> Result<Examination> {
 }
 
 fn short_sha(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)[..16].iter().map(|b| format!("{b:02x}")).collect()
+    Sha256::digest(bytes)[..16]
+        .iter()
+        .map(|b| format!("{b:02x}"))
+        .collect()
 }
 
 /// Every message of a dump is found at its physical offset, whole.
 fn finds(log: &DLedgerCommitLog, dump: &[Value]) -> Result<usize> {
     for msg in dump {
-        let (phys, size) = (msg["phys"].as_i64().context("phys")?, msg["size"].as_u64().context("size")?);
-        let bytes = log.message(phys, size as usize).with_context(|| format!("no message at {phys}"))?;
-        ensure!(msg["recSha"] == short_sha(&bytes).as_str(), "another record at {phys}");
+        let (phys, size) = (
+            msg["phys"].as_i64().context("phys")?,
+            msg["size"].as_u64().context("size")?,
+        );
+        let bytes = log
+            .message(phys, size as usize)
+            .with_context(|| format!("no message at {phys}"))?;
+        ensure!(
+            msg["recSha"] == short_sha(&bytes).as_str(),
+            "another record at {phys}"
+        );
         ensure!(log.message_at(phys) == Some(bytes), "by position at {phys}");
     }
     Ok(dump.len())
@@ -111,18 +138,30 @@ async fn serves(
     let root = dir.path().join("store");
     let (log, report) = open(&root)?;
     ensure!(plan(&report.plan), "{}", report.plan);
-    ensure!(report.findings.iter().all(|f| f.severity < Severity::NeedsAcceptance), "{:?}", report.findings);
+    ensure!(
+        report
+            .findings
+            .iter()
+            .all(|f| f.severity < Severity::NeedsAcceptance),
+        "{:?}",
+        report.findings
+    );
     log.start().await?;
     let mut dump = ledger(name, "ledger.jsonl.gz", "msg")?;
     if dump.is_empty() {
         // Killed: what Java served after reopening it, as far as it was there at the kill.
         dump = ledger(name, "java-reopen.jsonl.gz", "msg")?;
-        let end = log.max_offset().min(report.recovered.map_or(i64::MAX, |r| r.end));
+        let end = log
+            .max_offset()
+            .min(report.recovered.map_or(i64::MAX, |r| r.end));
         dump.retain(|msg| msg["phys"].as_i64().is_some_and(|phys| phys < end));
     }
     let found = finds(&log, &dump)?;
     let frames = counts(&log)?;
-    println!("{name}: {found} messages of the ledger found; {} legacy frames, {} entries", frames.0, frames.1);
+    println!(
+        "{name}: {found} messages of the ledger found; {} legacy frames, {} entries",
+        frames.0, frames.1
+    );
     assert_eq!(frames, expected, "{name}");
     let put = store_one(&log)?;
     log.wait(&put.appended).await?;
@@ -159,7 +198,10 @@ fn files(root: &Path, dir: &str) -> Result<BTreeMap<String, Vec<u8>>> {
     let mut all = BTreeMap::new();
     for entry in std::fs::read_dir(root.join(dir))? {
         let entry = entry?;
-        all.insert(entry.file_name().to_string_lossy().into_owned(), std::fs::read(entry.path())?);
+        all.insert(
+            entry.file_name().to_string_lossy().into_owned(),
+            std::fs::read(entry.path())?,
+        );
     }
     Ok(all)
 }
@@ -174,12 +216,17 @@ fn upgraded_at(divide: i64) -> impl Fn(&Plan) -> bool {
 
 #[tokio::test]
 async fn a_dledger_store() -> Result<()> {
-    serves("A-dledger-497", (0, 3883), |plan| *plan == Plan::Dledger).await.map(drop)
+    serves("A-dledger-497", (0, 3883), |plan| *plan == Plan::Dledger)
+        .await
+        .map(drop)
 }
 
 #[tokio::test]
 async fn a_killed_dledger_store_keeps_its_tail() -> Result<()> {
-    let dir = serves("B-dledger-497-kill9", (0, 2339), |plan| *plan == Plan::Dledger).await?;
+    let dir = serves("B-dledger-497-kill9", (0, 2339), |plan| {
+        *plan == Plan::Dledger
+    })
+    .await?;
     drop(dir);
     let dir = unpack("B-dledger-497-kill9")?;
     let (log, report) = open(&dir.path().join("store"))?;
@@ -191,7 +238,9 @@ async fn a_killed_dledger_store_keeps_its_tail() -> Result<()> {
 
 #[tokio::test]
 async fn a_dledger_store_of_5x() -> Result<()> {
-    serves("C-dledger-533", (0, 3819), |plan| *plan == Plan::Dledger).await.map(drop)
+    serves("C-dledger-533", (0, 3819), |plan| *plan == Plan::Dledger)
+        .await
+        .map(drop)
 }
 
 #[tokio::test]
@@ -206,27 +255,41 @@ async fn upgraded_stores() -> Result<()> {
 /// The bytes that our upgrade leaves in commitlog/ are those that Java's leaves.
 #[tokio::test]
 async fn plain_stores_are_upgraded_as_java_does() -> Result<()> {
-    for (plain, upgraded) in
-        [("E-plain-497", "H-upgraded-497"), ("L0-plain-front-deleted-497", "L-upgraded-front-deleted-497")]
-    {
+    for (plain, upgraded) in [
+        ("E-plain-497", "H-upgraded-497"),
+        ("L0-plain-front-deleted-497", "L-upgraded-front-deleted-497"),
+    ] {
         let by_java = unpack(upgraded)?;
         let expected = files(&by_java.path().join("store"), "commitlog")?;
         let messages = ledger(plain, "ledger.jsonl.gz", "msg")?.len();
         let dir = serves(plain, (messages, 0), upgraded_at(6_291_456)).await?;
         let root = dir.path().join("store");
         let found = files(&root, "commitlog")?;
-        assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>(), "{plain}");
+        assert_eq!(
+            found.keys().collect::<Vec<_>>(),
+            expected.keys().collect::<Vec<_>>(),
+            "{plain}"
+        );
         for (file, bytes) in &found {
-            assert!(bytes == &expected[file], "{plain}: {file} differs from what Java left");
+            assert!(
+                bytes == &expected[file],
+                "{plain}: {file} differs from what Java left"
+            );
         }
         let last = &found[&file_name(5_242_880)];
-        assert_eq!(last[248_862..248_870], [0x00, 0x0c, 0x33, 0xe2, 0xcb, 0xd4, 0x31, 0x94]);
+        assert_eq!(
+            last[248_862..248_870],
+            [0x00, 0x0c, 0x33, 0xe2, 0xcb, 0xd4, 0x31, 0x94]
+        );
         let data = files(&root, "dledger-n0/data")?;
         assert_eq!(data.keys().collect::<Vec<_>>(), [&file_name(6_291_456)]);
         // The first entry: magic 1, index 0, its position.
         let entry = &data[&file_name(6_291_456)][..48];
         assert_eq!(entry[..4], 1i32.to_be_bytes());
-        assert_eq!((&entry[8..16], &entry[24..32]), (&0i64.to_be_bytes()[..], &6_291_456i64.to_be_bytes()[..]));
+        assert_eq!(
+            (&entry[8..16], &entry[24..32]),
+            (&0i64.to_be_bytes()[..], &6_291_456i64.to_be_bytes()[..])
+        );
     }
     Ok(())
 }
@@ -243,10 +306,15 @@ async fn a_killed_plain_store_is_recovered_and_upgraded() -> Result<()> {
     assert!(report.redispatch_from.is_some_and(|from| from <= 3_145_728));
     assert!(!root.join("commitlog").join(file_name(4_194_304)).exists());
     log.start().await?;
-    assert_eq!((log.divided_offset(), counts(&log)?), (4_194_304, (2780, 0)));
+    assert_eq!(
+        (log.divided_offset(), counts(&log)?),
+        (4_194_304, (2780, 0))
+    );
     acknowledged_are_there(&log, name, 2596)?;
     log.shutdown().await?;
-    serves(name, (2780, 0), upgraded_at(4_194_304)).await.map(drop)
+    serves(name, (2780, 0), upgraded_at(4_194_304))
+        .await
+        .map(drop)
 }
 
 /// Every send that was acknowledged before the kill is in the log, at the offset that was acknowledged.
@@ -254,17 +322,27 @@ fn acknowledged_are_there(log: &DLedgerCommitLog, name: &str, expected: usize) -
     let sends = ledger(name, "ledger.jsonl.gz", "send")?;
     let mut found = 0;
     for send in sends.iter().filter(|s| s["status"] == "SEND_OK") {
-        let Some(id) = send["offsetMsgId"].as_str() else { continue };
+        let Some(id) = send["offsetMsgId"].as_str() else {
+            continue;
+        };
         let phys = i64::from_str_radix(&id[16..], 16)?;
-        let bytes = log.message_at(phys).with_context(|| format!("acknowledged, but not at {phys}"))?;
+        let bytes = log
+            .message_at(phys)
+            .with_context(|| format!("acknowledged, but not at {phys}"))?;
         let frame = commitlog::frame::FrameView::parse(&bytes)?;
         frame.validate(phys)?;
         let queue_offset = send["queueOffset"].as_i64();
-        ensure!(Some(frame.queue_offset()) == queue_offset, "another queue offset at {phys}");
+        ensure!(
+            Some(frame.queue_offset()) == queue_offset,
+            "another queue offset at {phys}"
+        );
         found += 1;
     }
     println!("{name}: {found} acknowledged sends found");
-    ensure!(found > expected / 2 && found <= expected, "{found} of {expected}");
+    ensure!(
+        found > expected / 2 && found <= expected,
+        "{found} of {expected}"
+    );
     Ok(())
 }
 
@@ -278,15 +356,25 @@ fn members_of_a_group_are_examined_and_equal() -> Result<()> {
         config.self_id = Some(id.to_string());
         let exam = examine(&RealFs, &config, &|_| {})?;
         let entries = exam.own().and_then(|m| m.entries).context("entries")?;
-        assert_eq!((exam.plan.clone(), entries.begin_index, entries.end_index), (Plan::Dledger, 0, 2576));
+        assert_eq!(
+            (exam.plan.clone(), entries.begin_index, entries.end_index),
+            (Plan::Dledger, 0, 2576)
+        );
         assert_eq!(exam.refusals(&Default::default()), []);
         let log = OfflineLog::new(Arc::new(RealFs) as Arc<dyn Fs>, &exam);
         let config = commitlog::digest::DigestConfig::new(id, exam.file_size);
         digests.push(commitlog::digest::digest(&log, &config, &|_| {})?);
     }
     let comparison = commitlog::digest::compare(&digests);
-    assert_eq!((comparison.difference.as_ref(), comparison.shorter.len()), (None, 0), "{comparison}");
-    assert_eq!(digests[0].ranges.iter().map(|r| r.records).sum::<u64>(), 2577);
+    assert_eq!(
+        (comparison.difference.as_ref(), comparison.shorter.len()),
+        (None, 0),
+        "{comparison}"
+    );
+    assert_eq!(
+        digests[0].ranges.iter().map(|r| r.records).sum::<u64>(),
+        2577
+    );
     Ok(())
 }
 
@@ -307,12 +395,21 @@ fn examinations_of_all_stores() -> Result<()> {
         let dir = unpack(name)?;
         let exam = examined(&dir.path().join("store"))?;
         assert_eq!(exam.log_end(), Some(end), "{name}");
-        let grave: Vec<_> = exam.findings.iter().filter(|f| f.severity > Severity::Info).collect();
-        let expected_only = grave.iter().all(|f| f.code == Code::DiskSpace || f.code == Code::Clock);
+        let grave: Vec<_> = exam
+            .findings
+            .iter()
+            .filter(|f| f.severity > Severity::Info)
+            .collect();
+        let expected_only = grave
+            .iter()
+            .all(|f| f.code == Code::DiskSpace || f.code == Code::Clock);
         assert!(expected_only, "{name}: {grave:?}");
         assert_eq!(exam.derived.index_file_size, 84_040, "{name}");
         let furthest = exam.derived.furthest().context("furthest")?;
-        assert!(furthest <= end && furthest > end - 300_000, "{name}: {furthest}");
+        assert!(
+            furthest <= end && furthest > end - 300_000,
+            "{name}: {furthest}"
+        );
     }
     Ok(())
 }

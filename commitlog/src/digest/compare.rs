@@ -57,10 +57,15 @@ pub fn compare(digests: &[Digest]) -> Comparison {
     let earliest = digests.iter().map(|d| d.begin).min().unwrap_or(0);
     let common = begin..end.max(begin);
     let labelled = |differs: &dyn Fn(&Digest) -> Option<i64>| -> Vec<(String, i64)> {
-        digests.iter().filter_map(|d| Some((d.label.clone(), differs(d)?))).collect()
+        digests
+            .iter()
+            .filter_map(|d| Some((d.label.clone(), differs(d)?)))
+            .collect()
     };
     let difference = digests.split_first().and_then(|(first, others)| {
-        let differences = others.iter().filter_map(|other| difference(first, other, &common));
+        let differences = others
+            .iter()
+            .filter_map(|other| difference(first, other, &common));
         differences.min_by_key(Difference::position)
     });
     Comparison {
@@ -133,7 +138,12 @@ fn first_record(one: &Digest, other: &Digest, common: &Range<i64>) -> Option<i64
     let start = one.detail.start.max(other.detail.start).max(common.start);
     let end = one.detail.end.min(other.detail.end).min(common.end);
     let listed = |digest: &Digest| -> Vec<RecordHash> {
-        digest.records.iter().copied().filter(|r| (start..end).contains(&r.position)).collect()
+        digest
+            .records
+            .iter()
+            .copied()
+            .filter(|r| (start..end).contains(&r.position))
+            .collect()
     };
     let (mine, theirs) = (listed(one), listed(other));
     let same = mine.iter().zip(&theirs).take_while(|(a, b)| a == b).count();
@@ -155,7 +165,10 @@ impl fmt::Display for Comparison {
             )?;
         }
         for (label, begin) in &self.front_missing {
-            write!(f, "\n{label} begins at {begin}, behind the others: its older messages have expired or are missing")?;
+            write!(
+                f,
+                "\n{label} begins at {begin}, behind the others: its older messages have expired or are missing"
+            )?;
         }
         Ok(())
     }
@@ -167,7 +180,8 @@ impl fmt::Display for Difference {
                     index/, checkpoint and config/ as one set to the others, keeping file times";
         match self {
             Difference::Divide { one, other } => {
-                let at = |divide: &Option<i64>| divide.map_or("nowhere".to_string(), |d| d.to_string());
+                let at =
+                    |divide: &Option<i64>| divide.map_or("nowhere".to_string(), |d| d.to_string());
                 write!(
                     f,
                     "the divide differs: {} has it at {}, {} at {}. Members with different divides cannot form a \
@@ -179,7 +193,11 @@ impl fmt::Display for Difference {
                 )
             }
             Difference::Record { labels, position } => {
-                write!(f, "{} and {} differ first in the record at {position}: {mend}", labels.0, labels.1)
+                write!(
+                    f,
+                    "{} and {} differ first in the record at {position}: {mend}",
+                    labels.0, labels.1
+                )
             }
             Difference::Range { labels, range } => write!(
                 f,
@@ -188,7 +206,11 @@ impl fmt::Display for Difference {
                 labels.0, labels.1, range.start, range.end, range.start, range.end
             ),
             Difference::Incomparable { labels } => {
-                write!(f, "the digests of {} and {} were made with different range lengths", labels.0, labels.1)
+                write!(
+                    f,
+                    "the digests of {} and {} were made with different range lengths",
+                    labels.0, labels.1
+                )
             }
         }
     }

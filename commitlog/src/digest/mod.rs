@@ -41,7 +41,11 @@ impl DigestConfig {
     /// The usual digest of a store with data files of this size.
     pub fn new(label: impl Into<String>, file_size: u64) -> DigestConfig {
         let range_bytes = (file_size / RANGES_PER_FILE).max(1) as i64;
-        DigestConfig { label: label.into(), range_bytes, detail: None }
+        DigestConfig {
+            label: label.into(),
+            range_bytes,
+            detail: None,
+        }
     }
 }
 
@@ -98,10 +102,11 @@ pub fn digest(
     let (begin, end) = (log.min_offset(), log.end());
     let divide = log.divided_offset();
     let legacy_end = divide.unwrap_or(end);
-    let detail = config
-        .detail
-        .clone()
-        .unwrap_or(legacy_end.saturating_sub(DETAILED_RANGES * config.range_bytes).max(begin)..legacy_end);
+    let detail = config.detail.clone().unwrap_or(
+        legacy_end
+            .saturating_sub(DETAILED_RANGES * config.range_bytes)
+            .max(begin)..legacy_end,
+    );
     let mut digest = Digest {
         label: config.label.clone(),
         begin,
@@ -120,7 +125,11 @@ pub fn digest(
         if range.as_ref().is_none_or(|(current, ..)| *current != start) {
             digest.close(range.take());
             let done = (start - begin).max(0) as u64;
-            progress(Progress { what: "hashing the log", done, total });
+            progress(Progress {
+                what: "hashing the log",
+                done,
+                total,
+            });
         }
         let (_, records, hasher) = range.get_or_insert_with(|| (start, 0, Sha256::new()));
         *records += 1;
@@ -130,21 +139,33 @@ pub fn digest(
         digest.list(&framed);
     }
     digest.close(range);
-    progress(Progress { what: "hashing the log", done: total, total });
+    progress(Progress {
+        what: "hashing the log",
+        done: total,
+        total,
+    });
     Ok(digest)
 }
 
 impl Digest {
     fn close(&mut self, range: Option<(i64, u64, Sha256)>) {
         if let Some((start, records, hasher)) = range {
-            self.ranges.push(RangeHash { start, records, hash: first_bytes(hasher) });
+            self.ranges.push(RangeHash {
+                start,
+                records,
+                hash: first_bytes(hasher),
+            });
         }
     }
 
     fn list(&mut self, framed: &Framed) {
         if self.detail.contains(&framed.physical_offset) {
             let hash = first_bytes(Sha256::new().chain_update(&framed.bytes));
-            self.records.push(RecordHash { position: framed.physical_offset, size: framed.size, hash });
+            self.records.push(RecordHash {
+                position: framed.physical_offset,
+                size: framed.size,
+                hash,
+            });
         }
     }
 }

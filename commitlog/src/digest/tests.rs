@@ -16,9 +16,17 @@ fn store(n: usize) -> PlainStore {
 
 /// The store's disk copied, so that it can be changed alone.
 fn copy(store: &PlainStore) -> PlainStore {
-    let fs = store.fs.crash_image(CrashPolicy::KeepAll, &mut StdRng::seed_from_u64(1));
+    let fs = store
+        .fs
+        .crash_image(CrashPolicy::KeepAll, &mut StdRng::seed_from_u64(1));
     let (layout, frames) = (store.layout.clone(), store.frames.clone());
-    PlainStore { fs: fs.into(), file_size: store.file_size, layout, end: store.end, frames }
+    PlainStore {
+        fs: fs.into(),
+        file_size: store.file_size,
+        layout,
+        end: store.end,
+        frames,
+    }
 }
 
 fn digested(store: &PlainStore, label: &str) -> Digest {
@@ -28,7 +36,12 @@ fn digested(store: &PlainStore, label: &str) -> Digest {
 }
 
 fn digested_as(store: &PlainStore, config: DigestConfig) -> Digest {
-    let exam = examine(&*store.fs, &ExamineConfig::new(store.layout.clone()), &quiet).unwrap();
+    let exam = examine(
+        &*store.fs,
+        &ExamineConfig::new(store.layout.clone()),
+        &quiet,
+    )
+    .unwrap();
     let log = OfflineLog::new(store.fs.clone(), &exam);
     digest(&log, &config, &quiet).unwrap()
 }
@@ -40,12 +53,21 @@ fn equal_stores_are_equal_whatever_lies_behind_their_end() {
     other.write(other.end + 9, b"old bytes");
     other.create(other.end - other.end % 4096 + 4096);
     let (a, b) = (digested(&one, "n0"), digested(&other, "n1"));
-    assert_eq!((&a.ranges, &a.records, a.end), (&b.ranges, &b.records, one.end));
+    assert_eq!(
+        (&a.ranges, &a.records, a.end),
+        (&b.ranges, &b.records, one.end)
+    );
     assert_eq!(a.ranges.iter().map(|r| r.records).sum::<u64>(), 60);
     assert!(!a.records.is_empty());
     let comparison = compare(&[a, b]);
-    assert_eq!((comparison.difference.clone(), comparison.shorter.len()), (None, 0));
-    assert_eq!(comparison.to_string(), format!("equal from 0 to {}", one.end));
+    assert_eq!(
+        (comparison.difference.clone(), comparison.shorter.len()),
+        (None, 0)
+    );
+    assert_eq!(
+        comparison.to_string(),
+        format!("equal from 0 to {}", one.end)
+    );
 }
 
 #[test]
@@ -75,8 +97,15 @@ fn the_first_differing_record_is_named() {
     other.write(position, &frame);
     let comparison = compare(&[digested(&one, "n0"), digested(&other, "n1")]);
     let labels = ("n0".to_string(), "n1".to_string());
-    assert_eq!(comparison.difference, Some(Difference::Record { labels, position }));
-    assert!(comparison.to_string().contains(&format!("differ first in the record at {position}")));
+    assert_eq!(
+        comparison.difference,
+        Some(Difference::Record { labels, position })
+    );
+    assert!(
+        comparison
+            .to_string()
+            .contains(&format!("differ first in the record at {position}"))
+    );
 }
 
 #[test]
@@ -92,11 +121,17 @@ fn early_differences_are_narrowed_down_by_asking_again() {
     };
     assert!(range.contains(&position));
     let again = |store: &PlainStore, label: &str| {
-        let config = DigestConfig { label: label.to_string(), range_bytes: 512, detail: Some(range.clone()) };
+        let config = DigestConfig {
+            label: label.to_string(),
+            range_bytes: 512,
+            detail: Some(range.clone()),
+        };
         digested_as(store, config)
     };
     let comparison = compare(&[again(&one, "n0"), again(&other, "n1")]);
-    assert!(matches!(comparison.difference, Some(Difference::Record { position: p, .. }) if p == position));
+    assert!(
+        matches!(comparison.difference, Some(Difference::Record { position: p, .. }) if p == position)
+    );
 }
 
 #[test]
@@ -107,7 +142,11 @@ fn shorter_ones_and_missing_fronts_are_named_and_what_is_common_compared() {
     short.write(last, &vec![0; frame.len()]);
     let front = copy(&one);
     dledger::fs::Fs::remove_file(&*front.fs, &front.file(0)).unwrap();
-    let comparison = compare(&[digested(&one, "n0"), digested(&short, "n1"), digested(&front, "n2")]);
+    let comparison = compare(&[
+        digested(&one, "n0"),
+        digested(&short, "n1"),
+        digested(&front, "n2"),
+    ]);
     assert_eq!(comparison.difference, None);
     assert_eq!(comparison.shorter, [("n1".to_string(), last)]);
     assert_eq!(comparison.front_missing, [("n2".to_string(), 4096)]);
@@ -117,11 +156,21 @@ fn shorter_ones_and_missing_fronts_are_named_and_what_is_common_compared() {
 #[test]
 fn divides_and_range_lengths_must_be_equal() {
     let one = digested(&store(10), "n0");
-    let mut other = Digest { label: "n1".to_string(), divide: Some(8192), ..one.clone() };
+    let mut other = Digest {
+        label: "n1".to_string(),
+        divide: Some(8192),
+        ..one.clone()
+    };
     assert_eq!(compare(&[one.clone(), other.clone()]).difference, None);
-    let one = Digest { divide: Some(4096), ..one };
+    let one = Digest {
+        divide: Some(4096),
+        ..one
+    };
     let text = compare(&[one.clone(), other.clone()]).to_string();
     assert!(text.contains("n0 has it at 4096, n1 at 8192"), "{text}");
     other.range_bytes = 7;
-    assert!(matches!(compare(&[one, other]).difference, Some(Difference::Incomparable { .. })));
+    assert!(matches!(
+        compare(&[one, other]).difference,
+        Some(Difference::Incomparable { .. })
+    ));
 }

@@ -12,14 +12,32 @@ impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{TITLE}")?;
         writeln!(f, "label {}", self.label.replace(['\n', '\r'], " "))?;
-        writeln!(f, "log {} {} {}", self.begin, self.end, self.divide.unwrap_or(-1))?;
+        writeln!(
+            f,
+            "log {} {} {}",
+            self.begin,
+            self.end,
+            self.divide.unwrap_or(-1)
+        )?;
         writeln!(f, "ranges {}", self.range_bytes)?;
         for range in &self.ranges {
-            writeln!(f, "range {} {} {}", range.start, range.records, Hex(&range.hash))?;
+            writeln!(
+                f,
+                "range {} {} {}",
+                range.start,
+                range.records,
+                Hex(&range.hash)
+            )?;
         }
         writeln!(f, "detail {} {}", self.detail.start, self.detail.end)?;
         for record in &self.records {
-            writeln!(f, "record {} {} {}", record.position, record.size, Hex(&record.hash))?;
+            writeln!(
+                f,
+                "record {} {} {}",
+                record.position,
+                record.size,
+                Hex(&record.hash)
+            )?;
         }
         writeln!(f, "end {} {}", self.ranges.len(), self.records.len())
     }
@@ -68,9 +86,15 @@ impl FromStr for Digest {
         };
         let mut whole = false;
         for (number, line) in lines {
-            whole = digest.parse_line(line).ok_or(ParseError::Line(number + 1))?;
+            whole = digest
+                .parse_line(line)
+                .ok_or(ParseError::Line(number + 1))?;
         }
-        if whole { Ok(digest) } else { Err(ParseError::CutShort) }
+        if whole {
+            Ok(digest)
+        } else {
+            Err(ParseError::CutShort)
+        }
     }
 }
 
