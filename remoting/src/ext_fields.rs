@@ -189,6 +189,16 @@ impl ExtFields {
         self.find(name).and_then(|v| std::str::from_utf8(v).ok())
     }
 
+    /// Text of a field as a slice that may be kept: of the received frame where possible.
+    pub fn get_shared(&self, name: &str) -> Option<Bytes> {
+        let value = self.find(name)?;
+        let shared = self.shared.as_ptr_range();
+        match shared.contains(&value.as_ptr()) {
+            true => Some(self.shared.slice_ref(value)),
+            false => Some(Bytes::copy_from_slice(value)),
+        }
+    }
+
     /// Text of a field that must be there. Empty text counts as there.
     pub fn require(&self, name: &'static str) -> Result<&str, HeaderError> {
         self.get(name).ok_or(HeaderError::Missing { field: name })
@@ -328,6 +338,7 @@ mod tests {
         assert_eq!(ext.get_bool("d"), Some(true));
         assert_eq!(ext.get_bool("b"), Some(false));
         assert_eq!(ext.get("e"), Some(""));
+        assert_eq!(ext.get_shared("d").as_deref(), Some(&b"TRUE"[..]));
         assert_eq!(ext.get_i32("e"), Ok(None));
         assert_eq!(ext.require("zz"), Err(HeaderError::Missing { field: "zz" }));
     }

@@ -1,6 +1,6 @@
 //! The envelope of a frame: `total i32 | type u8, header length u24 | header | body`, total not counting itself.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use crate::command::{Command, SerializeType};
 use crate::ext_fields::ExtFields;
@@ -132,9 +132,9 @@ pub fn decode(buf: &mut BytesMut, limits: &Limits) -> Result<Option<Command>, Fr
     if buf.len() < frame_len {
         return Ok(None);
     }
-    let mut frame = buf.split_to(frame_len);
-    let body = frame.split_off(ENVELOPE_LEN + envelope.header_len);
-    let header = frame.split_off(ENVELOPE_LEN);
+    buf.advance(ENVELOPE_LEN);
+    let header = buf.split_to(envelope.header_len);
+    let body = buf.split_to(envelope.total - 4 - envelope.header_len);
     let mut command = match envelope.serialize {
         SerializeType::Json => header_json::decode(header, limits)?,
         SerializeType::RocketMq => header_binary::decode(header.freeze(), limits)?,

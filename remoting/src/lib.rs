@@ -9,6 +9,29 @@
 //! * [`headers`] has the typed ext fields of each request, [`body`] the JSON bodies, [`fastjson`] their dialect.
 //! * [`message`] knows message properties, ids, batches, tag hashes and name rules.
 //! * [`Server`] and [`Client`] move frames; [`Dispatch`] is what a server's owner implements.
+//!
+//! ```
+//! use std::{sync::Arc, time::Duration};
+//! use remoting::{Client, ClientConfig, Command, Connection, Dispatch, Reply, Response, Server, ServerConfig};
+//!
+//! struct Echo;
+//! impl Dispatch for Echo {
+//!     fn request(&self, _: &Arc<Connection>, request: Command, reply: Reply) {
+//!         reply.send(Response::ok().field("bytes", request.body.len() as i64).body(request.body));
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> anyhow::Result<()> {
+//! let server = Server::bind("127.0.0.1:0".parse()?, ServerConfig::default(), Arc::new(Echo)).await?;
+//! let client = Client::new(ClientConfig::default(), None);
+//! let addr = server.local_addr().to_string();
+//! let answer = client.call(&addr, Command::request(10).with_body("hello"), Duration::from_secs(3)).await?;
+//! assert_eq!((&answer.body[..], answer.ext.get("bytes")), (&b"hello"[..], Some("5")));
+//! server.shutdown(Duration::from_secs(1)).await;
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod body;
 pub mod client;

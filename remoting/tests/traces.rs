@@ -188,9 +188,9 @@ fn every_frame_decodes_and_is_written_again() -> Result<()> {
 /// Reads the typed header of a request; true if its code has one.
 fn read_header(command: &Command) -> Result<bool> {
     macro_rules! typed {
-        ($($($code:literal)|+ => $header:ident,)*) => {
+        ($($code:pat => $header:ident,)*) => {
             match command.code {
-                $($($code)|+ => {
+                $($code => {
                     let header = command.header::<$header<'_>>()?;
                     let mut ext = remoting::ExtFields::new();
                     header.write(&mut ext);
@@ -208,7 +208,7 @@ fn read_header(command: &Command) -> Result<bool> {
         15 => UpdateConsumerOffsetHeader,
         17 => CreateTopicHeader,
         29 => SearchOffsetHeader,
-        30 | 31 | 32 => QueueHeader,
+        30..=32 => QueueHeader,
         33 => ViewMessageHeader,
         35 => UnregisterClientHeader,
         36 => ConsumerSendMsgBackHeader,

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::WriteHalf;
 use tokio::time::Instant;
@@ -24,6 +24,9 @@ use crate::response::Response;
 const READ_ROOM_MIN: usize = 4 * 1024;
 const READ_ROOM_MAX: usize = 128 * 1024;
 
+/// How long the other side of a drained connection may take to close.
+const LINGER: Duration = Duration::from_millis(200);
+
 /// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Closed {
@@ -31,6 +34,8 @@ pub(crate) enum Closed {
     ByPeer,
     #[error("it was closed here")]
     Here,
+    #[error("it was closed here after its last answer")]
+    Drained,
     #[error("it was idle for {0:?}")]
     Idle(Duration),
     #[error("the other side did not read for {0:?}, {1} bytes waiting")]
@@ -67,8 +72,25 @@ pub(crate) async fn drive(
         last_write: now,
     };
     match driver.run(&mut stream).await {
+        Ok(Closed::Drained) => {
+            linger(&mut stream).await;
+            Closed::Drained
+        }
         Ok(closed) | Err(closed) => closed,
     }
+}
+
+/// Says that nothing more will come, and gives the other side a moment to close. Closing a socket while it holds unread
+/// bytes would reset it, and the reset can overtake the last answers.
+async fn linger(stream: &mut TcpStream) {
+    let farewell = async {
+        stream.shutdown().await?;
+        let mut rest = [0; 4096];
+        while stream.read(&mut rest).await? > 0 {}
+        io::Result::Ok(())
+    };
+    // Either way the connection ends now.
+    let _ = tokio::time::timeout(LINGER, farewell).await;
 }
 
 /// Tells everybody that the connection is gone, whatever ended its task.
@@ -111,7 +133,7 @@ impl Driver {
                 continue;
             }
             if self.drained() {
-                return Ok(Closed::Here);
+                return Ok(Closed::Drained);
             }
             let reading = self.may_process();
             if reading {
