@@ -1,6 +1,7 @@
 //! `mqctl store`: looks at store directories while no broker has them open.
 
 mod check;
+mod digest;
 mod dump;
 mod queue_files;
 mod verify;
@@ -30,6 +31,10 @@ pub enum StoreCommand {
     Check(check::CheckArgs),
     /// Prints one JSON line a message.
     Dump(dump::DumpArgs),
+    /// Writes a small file by which the stores of a group's members can be compared.
+    Digest(digest::DigestArgs),
+    /// Names the first record in which stores differ, by their digests.
+    Compare(digest::CompareArgs),
 }
 
 /// Where a store lies.
@@ -50,6 +55,8 @@ pub fn run(command: StoreCommand) -> ExitCode {
     let result = match command {
         StoreCommand::Check(args) => check::run(&args),
         StoreCommand::Dump(args) => dump::run(&args),
+        StoreCommand::Digest(args) => digest::run(&args),
+        StoreCommand::Compare(args) => digest::run_compare(&args),
     };
     result.unwrap_or_else(|error| {
         eprintln!("mqctl: {error:#}");
