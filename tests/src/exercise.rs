@@ -249,70 +249,51 @@ impl Target<'_> {
             .as_str()
             .unwrap_or_default()
             .to_owned();
-        let text = |argv: &[&str], wanted: &str| -> Result<()> {
-            let mut all = argv.to_vec();
-            all.extend(["-n", self.ns]);
-            let out = self.lab.admin(&all)?;
-            if !out.contains(wanted) {
-                bail!("mqadmin {all:?} does not say {wanted:?}:\n{out}");
-            }
-            Ok(())
-        };
-        text(&["clusterList"], self.broker)?;
-        text(
-            &[
-                "updateTopic",
-                "-b",
-                &addr,
-                "-t",
-                topic,
-                "-r",
-                "3",
-                "-w",
-                "3",
-            ],
+        let cluster = self.cluster()?;
+        let says = |command: &str, wanted: &str| self.admin_says(command, wanted);
+        says("clusterList", self.broker)?;
+        says(
+            &format!("updateTopic -b {addr} -t {topic} -r 3 -w 3"),
             "success",
         )?;
         self.run("ready", json!({"topic": topic}))?;
-        text(&["topicRoute", "-t", topic], "\"readQueueNums\":3")?;
-        text(&["topicStatus", "-t", topic], self.broker)?;
-        text(&["topicList"], topic)?;
-        text(
-            &["updateSubGroup", "-b", &addr, "-g", "admin-group"],
+        says(&format!("topicRoute -t {topic}"), "\"readQueueNums\":3")?;
+        says(&format!("topicStatus -t {topic}"), self.broker)?;
+        says("topicList", topic)?;
+        says(
+            &format!("updateSubGroup -b {addr} -g admin-group"),
             "success",
         )?;
         self.run("send", json!({"topic": topic, "count": 6}))?;
-        self.run(
-            "push",
-            json!({"group": "admin-group", "topic": topic, "expect": 6}),
-        )?;
-        text(&["consumerProgress", "-g", "admin-group"], topic)?;
-        text(&["brokerStatus", "-b", &addr], "commitLogMaxOffset")?;
-        text(&["getBrokerConfig", "-b", &addr], "brokerName")?;
-        text(
-            &[
-                "updateBrokerConfig",
-                "-b",
-                &addr,
-                "-k",
-                "fileReservedTime",
-                "-v",
-                "499",
-            ],
+        let args = json!({"group": "admin-group", "topic": topic, "expect": 6});
+        self.run("push", args)?;
+        says("consumerProgress -g admin-group", topic)?;
+        says(&format!("brokerStatus -b {addr}"), "commitLogMaxOffset")?;
+        says(&format!("getBrokerConfig -b {addr}"), "brokerName")?;
+        let update = format!("updateBrokerConfig -b {addr} -k fileReservedTime -v 499");
+        says(&update, "success")?;
+        says(&format!("getBrokerConfig -b {addr}"), "499")?;
+        says(
+            &format!("deleteSubGroup -b {addr} -g admin-group"),
             "success",
         )?;
-        text(&["getBrokerConfig", "-b", &addr], "499")?;
-        text(
-            &["deleteSubGroup", "-b", &addr, "-g", "admin-group"],
-            "success",
-        )?;
-        let cluster = self.cluster()?;
-        text(&["deleteTopic", "-c", &cluster, "-t", topic], "success")?;
+        says(&format!("deleteTopic -c {cluster} -t {topic}"), "success")?;
         let left = self.lab.admin(&["topicList", "-n", self.ns])?;
         ensure!(
             !left.lines().any(|l| l.trim() == topic),
             "{topic} is still listed:\n{left}"
         );
+        Ok(())
+    }
+
+    /// One mqadmin command against this name server; its output must contain `wanted`.
+    fn admin_says(&self, command: &str, wanted: &str) -> Result<()> {
+        let mut argv: Vec<&str> = command.split_whitespace().collect();
+        argv.extend(["-n", self.ns]);
+        let out = self.lab.admin(&argv)?;
+        if !out.contains(wanted) {
+            bail!("mqadmin {command} does not say {wanted:?}:\n{out}");
+        }
         Ok(())
     }
 
