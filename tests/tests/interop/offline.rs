@@ -112,7 +112,8 @@ fn dump(dir: &str, from_queues: bool, ledger: &tests::ledger::Ledger, crash: boo
             && l["sysFlag"] == m.sys_flag
             && l["bodyLength"] == m.stored_body_len
             && sha.starts_with(&m.stored_body_sha);
-        if !same && !(crash && m.phys >= end) {
+        let torn = crash && m.phys >= end;
+        if !same && !torn {
             problems.push(format!("{l} for {m:?}"));
         }
     }
