@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::clients;
@@ -17,8 +19,6 @@ pub struct Target<'a> {
     pub lab: &'a Lab,
     /// Address of the name server.
     pub ns: &'a str,
-    /// `brokerName` of the broker.
-    pub broker: &'a str,
 }
 
 /// Queue id, queue offset.
@@ -43,7 +43,6 @@ impl Target<'_> {
     /// Runs a command of the lab against this name server.
     pub fn run(&self, cmd: &str, mut args: Value) -> Result<Vec<Value>> {
         args["ns"] = self.ns.into();
-        args["broker"] = self.broker.into();
         self.lab
             .run(cmd, args)
             .with_context(|| format!("{cmd} by the Java {} client", self.lab.version.text()))
@@ -249,16 +248,16 @@ impl Target<'_> {
             .as_str()
             .unwrap_or_default()
             .to_owned();
-        let cluster = self.cluster()?;
+        let (cluster, broker) = self.names()?;
         let says = |command: &str, wanted: &str| self.admin_says(command, wanted);
-        says("clusterList", self.broker)?;
+        says("clusterList", &broker)?;
         says(
             &format!("updateTopic -b {addr} -t {topic} -r 3 -w 3"),
             "success",
         )?;
         self.run("ready", json!({"topic": topic}))?;
         says(&format!("topicRoute -t {topic}"), "\"readQueueNums\":3")?;
-        says(&format!("topicStatus -t {topic}"), self.broker)?;
+        says(&format!("topicStatus -t {topic}"), &broker)?;
         says("topicList", topic)?;
         says(
             &format!("updateSubGroup -b {addr} -g admin-group"),
@@ -297,17 +296,20 @@ impl Target<'_> {
         Ok(())
     }
 
-    /// Name of the broker's cluster, from the name server's answer to 106.
-    fn cluster(&self) -> Result<String> {
+    /// Name of the cluster and of its first broker, from the name server's answer to 106.
+    pub fn names(&self) -> Result<(String, String)> {
         let answer = self.lab.rpc(self.ns, 106, json!({}))?;
         let body = answer["body"].as_str().unwrap_or_default();
-        use base64::Engine;
-        let text = String::from_utf8(base64::engine::general_purpose::STANDARD.decode(body)?)?;
+        let text = String::from_utf8(STANDARD.decode(body)?)?;
         let table = text
             .split("clusterAddrTable\":{\"")
             .nth(1)
-            .and_then(|t| t.split('"').next());
-        Ok(table.context("no cluster in the answer to 106")?.to_owned())
+            .unwrap_or_default();
+        let mut names = table.split('"').map(str::to_owned);
+        match (names.next(), names.nth(1)) {
+            (Some(cluster), Some(broker)) => Ok((cluster, broker)),
+            _ => bail!("no cluster in the answer to 106: {text}"),
+        }
     }
 }
 

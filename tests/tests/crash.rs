@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use remoting::client::{Client, ClientConfig};
+use tempfile::TempDir;
 use tests::compare::none;
 use tests::conf::Conf;
 use tests::load::{Book, Load, Shape, TOPICS, pull_all};
@@ -29,6 +30,8 @@ fn setting(name: &str) -> Option<u64> {
 
 /// One store and all that happened to it.
 struct Victim {
+    /// Removed at the end, kept after a failure.
+    dir: Option<TempDir>,
     home: PathBuf,
     conf: Conf,
     book: Arc<Book>,
@@ -37,12 +40,15 @@ struct Victim {
 }
 
 impl Victim {
-    fn new(home: &Path, seed: u64) -> Victim {
+    fn new(seed: u64) -> Victim {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path();
         // Nobody listens at that name server: the load needs none.
         let conf = Conf::small(&home.join("store"), "127.0.0.1:9").unwrap();
         let rng = StdRng::seed_from_u64(seed);
         Victim {
             home: home.to_owned(),
+            dir: Some(dir),
             conf,
             book: Arc::default(),
             rng,
@@ -118,6 +124,16 @@ impl Victim {
     }
 }
 
+impl Drop for Victim {
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Some(dir) = self.dir.take()
+        {
+            eprintln!("the store is kept in {}", dir.keep().display());
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_under_load_nothing_acknowledged_is_lost() {
     let rounds = setting("LEDGERMQ_ROUNDS").unwrap_or(30) as u32;
@@ -127,8 +143,7 @@ async fn killed_under_load_nothing_acknowledged_is_lost() {
     let (mut done, mut tried, mut acknowledged) = (0, 0, 0);
     let mut slowest = Duration::ZERO;
     while done < rounds {
-        let dir = tempfile::tempdir().unwrap();
-        let mut victim = Victim::new(dir.path(), rng.random());
+        let mut victim = Victim::new(rng.random());
         for _ in 0..KILLS_PER_STORE.min(rounds - done) {
             victim.round().await;
             victim.check_files();

@@ -84,14 +84,14 @@ fn values_that_make_no_sense_stop_the_start() {
     let dir = tempfile::tempdir().unwrap();
     let conf = Conf::small(&dir.path().join("store"), NS).unwrap();
     std::fs::create_dir_all(&conf.store).unwrap();
-    for (key, value) in [
-        ("listenPort", "notaport"),
-        ("mappedFileSizeCommitLog", "-5"),
-        ("dLegerPeers", "n0"),
-        ("dLegerSelfId", "n7"),
-        ("flushDiskType", "SOMETIMES"),
+    for (key, value, named) in [
+        ("listenPort", "notaport", "listenPort"),
+        ("mappedFileSizeCommitLog", "-5", "mappedFileSizeCommitLog"),
+        ("dLegerPeers", "n0", "peers"),
+        ("dLegerSelfId", "n7", "n7"),
+        ("flushDiskType", "SOMETIMES", "flushDiskType"),
     ] {
-        refused(&conf.clone().set(key, value), dir.path(), &[key]);
+        refused(&conf.clone().set(key, value), dir.path(), &[named]);
     }
 }
 

@@ -59,7 +59,6 @@ fn consumers_and_admin() {
         let target = Target {
             lab,
             ns: &lab.namesrv,
-            broker: "broker-a",
         };
         target.send_and_consume("Lab").unwrap();
         target.filters_and_offsets("Tags").unwrap();
