@@ -7,5 +7,8 @@ pub mod embedded_namesrv;
 pub mod filter;
 pub mod hold;
 pub mod namesrv;
+pub mod processor;
+pub mod service;
 pub mod stats;
+pub mod store;
 pub mod tables;

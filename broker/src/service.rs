@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use remoting::message::{RETRY_PREFIX, retry_topic};
+use remoting::message::retry_topic;
 use remoting::{Command, Connection, request_code};
 
 use crate::clients::consumers::Consumers;
@@ -15,9 +15,9 @@ use crate::clients::producers::Producers;
 use crate::config::{BrokerConfig, Settings};
 use crate::hold::Holds;
 use crate::processor::{HeldPull, Refusal, SendRoutes};
-use crate::stats::Stats;
+use crate::stats::BrokerStats;
 use crate::store::MessageStore;
-use crate::tables::{ConsumerOffsets, GroupTable, TopicConfig, TopicTable, perm};
+use crate::tables::{ConsumerOffsets, GroupConfig, GroupTable, TopicConfig, TopicTable, perm};
 
 /// Milliseconds since 1970.
 pub fn now_ms() -> i64 {
@@ -46,9 +46,11 @@ pub struct Parts {
     /// Pulls that wait.
     pub holds: Arc<Holds<HeldPull>>,
     /// Figures.
-    pub stats: Arc<Stats>,
+    pub stats: Arc<BrokerStats>,
     /// Name servers.
     pub registrar: Arc<dyn Registrar>,
+    /// Address that message ids and stored messages name.
+    pub store_host: SocketAddr,
 }
 
 /// The running broker.
@@ -60,7 +62,7 @@ pub struct Broker {
     pub(crate) groups: Arc<GroupTable>,
     pub(crate) offsets: Arc<ConsumerOffsets>,
     pub(crate) holds: Arc<Holds<HeldPull>>,
-    pub(crate) stats: Arc<Stats>,
+    pub(crate) stats: Arc<BrokerStats>,
     registrar: Arc<dyn Registrar>,
     pub(crate) producers: Producers<Arc<Connection>>,
     pub(crate) consumers: Consumers<Arc<Connection>>,
@@ -72,7 +74,6 @@ pub struct Broker {
     pub(crate) cluster_name: String,
     /// Region that answers to sends name.
     pub(crate) region: Bytes,
-    pub(crate) started_ms: i64,
     physical_memory: i64,
     stopping: AtomicBool,
 }
@@ -96,11 +97,10 @@ impl Broker {
             consumers: Consumers::default(),
             locks: QueueLocks::default(),
             routes,
-            store_host: config.store_host(),
+            store_host: parts.store_host,
             broker_name: config.broker_name.clone(),
             cluster_name: config.broker_cluster_name.clone(),
             region: Bytes::from(config.region_id.clone()),
-            started_ms: now_ms(),
             physical_memory: physical_memory(),
             stopping: AtomicBool::new(false),
             settings: parts.settings,
@@ -168,6 +168,14 @@ impl Broker {
         tokio::task::spawn_blocking(work)
             .await
             .map_err(|error| Refusal::error(format!("the request failed inside the broker: {error}")))
+    }
+
+    /// The configuration of a group that is being used, made if the configuration allows it.
+    pub(crate) fn group(&self, group: &str) -> Option<Arc<GroupConfig>> {
+        match self.groups.get(group) {
+            Some(found) => Some(found),
+            None => self.groups.get_or_create(&self.config(), group),
+        }
     }
 
     /// The retry topic of a group, made if it is missing.
@@ -238,11 +246,6 @@ impl Broker {
             }
         }
     }
-}
-
-/// True for topics that only a group's own consumers read.
-pub(crate) fn is_retry_topic(topic: &str) -> bool {
-    topic.starts_with(RETRY_PREFIX)
 }
 
 fn physical_memory() -> i64 {

@@ -136,6 +136,8 @@ honoured! {
     "traceOn" trace_on: bool = true, Live, any;
     #[doc = "Region put into answers to sends."]
     "regionId" region_id: String = "DefaultRegion".into(), Live, |v| name(v);
+    #[doc = "Replies of request/reply messaging are stored in the reply topic as well."]
+    "storeReplyMessageEnable" store_reply_message_enable: bool = true, Live, any;
     #[doc = "Half messages are refused."]
     "rejectTransactionMessage" reject_transaction_message: bool = false, Live, any;
     #[doc = "Sends before this time (ms) are refused."]

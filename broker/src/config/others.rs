@@ -436,7 +436,6 @@ pub const ACCEPTED: &[AcceptedKey] = &[
     k("statRocksDBCQIntervalSec", Long, "10", ROCKSDB),
     k("storePathBrokerIdentity", Text, "", CONTROLLER),
     k("storePathEpochFile", Text, "", CONTROLLER),
-    k("storeReplyMessageEnable", Bool, "true", "request-reply messages (codes 324 and 325) are not served"),
     k("subscriptionExpiredTimeout", Long, "600000", "clients expire after 120 s"),
     k("syncBrokerMemberGroupPeriod", Int, "1000", CONTROLLER),
     k("syncBrokerMetadataPeriod", Long, "5000", CONTROLLER),

@@ -2,8 +2,7 @@
 
 use remoting::{Reply, Response, request_code as code, response_code};
 
-use super::bodies::body;
-use super::{Answer, Call, Lane, Refusal, answer, consume_stats, runtime_info};
+use super::{Answer, Call, Lane, Refusal, answer, consume_stats};
 use crate::config::UpdateError;
 
 
@@ -11,7 +10,7 @@ pub(super) fn lane(request_code: i32) -> Option<Lane> {
     Some(match request_code {
         code::UPDATE_BROKER_CONFIG => Lane::Waiting(update_config),
         code::GET_BROKER_CONFIG => Lane::Quick(config),
-        code::GET_BROKER_RUNTIME_INFO => Lane::Slow(runtime_info::handle),
+        code::GET_BROKER_RUNTIME_INFO => Lane::Slow(runtime_info),
         code::GET_ALL_CONSUMER_OFFSET => Lane::Slow(all_offsets),
         code::GET_ALL_DELAY_OFFSET => Lane::Slow(delay_offsets),
         code::CLEAN_EXPIRED_CONSUMEQUEUE => Lane::Slow(clean_queues),
@@ -55,7 +54,13 @@ fn update_config_now(call: &Call) -> Answer {
 /// 26: the effective configuration.
 fn config(call: &Call) -> Answer {
     let settings = &call.broker.settings;
-    Ok(Response::ok().field("version", settings.version().to_json()).body(settings.get().to_properties()))
+    Ok(Response::ok().field("version", settings.version().to_json()).body(settings.get().print_all()))
+}
+
+/// 28: figures of the broker.
+fn runtime_info(call: &Call) -> Answer {
+    let broker = &call.broker;
+    Ok(Response::ok().body(broker.stats.runtime_body(&broker.config(), &broker.store.facts())))
 }
 
 /// 43: the offsets of all groups.
@@ -78,7 +83,7 @@ fn clean_queues(call: &Call) -> Answer {
 /// 316: removes the queues of topics that are not in the table any more.
 fn clean_unused_topics(call: &Call) -> Answer {
     let broker = &call.broker;
-    for topic in broker.store.queues().topics() {
+    for topic in broker.store.topics() {
         if !broker.topics.contains(&topic) && !broker.topics.is_system(&topic) {
             broker.store.remove_topic(&topic).map_err(|error| Refusal::error(error.to_string()))?;
             tracing::info!(topic = &*topic, "queues of an unused topic removed");
@@ -89,16 +94,15 @@ fn clean_unused_topics(call: &Call) -> Answer {
 
 /// 329: removes expired log files now, whatever the hour.
 fn delete_expired(call: &Call) -> Answer {
-    let config = call.broker.settings.get();
-    call.broker.store.clean_log(&config, true).map_err(|error| Refusal::error(error.to_string()))?;
+    call.broker.store.clean_log(true).map_err(|error| Refusal::error(error.to_string()))?;
     Ok(Response::ok())
 }
 
 /// 315: one statistic.
 fn statistics(call: &Call) -> Answer {
     let (name, key) = (call.text("statsName")?, call.text("statsKey")?);
-    match call.broker.stats.view(name, key) {
-        Some(map) => Ok(Response::ok().body(body(&map))),
+    match call.broker.stats.windows_body(name, key) {
+        Some(body) => Ok(Response::ok().body(body)),
         None => Err(Refusal::error(format!("The stats <{name}> <{key}> not exist"))),
     }
 }

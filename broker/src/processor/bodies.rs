@@ -3,16 +3,23 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use remoting::Connection;
+use remoting::{Connection, fastjson};
 
+use super::Refusal;
 use crate::clients::Member;
 use crate::clients::consumers::Subscription;
+use crate::filter::TAG;
 use crate::service::Broker;
 use crate::tables::json::{Key, Map, Node, compact};
 
 /// A body of one JSON object.
 pub(super) fn body(map: &Map) -> Bytes {
     Bytes::from(compact(map))
+}
+
+/// A typed body.
+pub(super) fn encode<T: serde::Serialize>(body: &T) -> Result<Vec<u8>, Refusal> {
+    fastjson::to_vec(body).map_err(|error| Refusal::error(error.to_string()))
 }
 
 /// A list of texts.
@@ -43,7 +50,7 @@ pub(super) fn subscription(subscription: &Subscription) -> Map {
     Map::new()
         .with("classFilterMode", data.class_filter_mode)
         .with("codeSet", Node::List(codes))
-        .with("expressionType", data.expression_type.as_str())
+        .with("expressionType", data.expression_type.as_deref().unwrap_or(TAG))
         .with("subString", data.sub_string.as_str())
         .with("subVersion", data.sub_version)
         .with("tagsSet", texts(data.tags_set.iter().cloned()))

@@ -3,33 +3,25 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use remoting::body::{CheckClientBody, ConsumerData, HeartbeatData, LockBatchBody, LockOkBody};
-use remoting::message::{GROUP_MAX_CHARS, RETRY_PREFIX};
-use remoting::{Connection, Reply, Response, fastjson, response_code};
+use remoting::body::{
+    CheckClientBody, ConsumeType, ConsumerData, HeartbeatData, LockBatchBody, LockBatchResponseBody, MessageModel,
+};
+use remoting::message::{RETRY_PREFIX, TOPIC_LEN_MAX};
+use remoting::{Connection, Response, response_code};
 
-use super::{Answer, Call, Refusal, answer};
+use super::{Answer, Call, Refusal};
 use crate::clients::consumers::{Manner, RETURNS_WITHIN};
 use crate::clients::Member;
 use crate::filter::{SQL92_NOT_SUPPORTED, TagFilter, is_tag_type};
 use crate::service::{Broker, now_ms};
 
-/// 34: what a client produces and consumes. Only a group that is new to the broker costs a visit to
-/// the disk; all other heartbeats are answered at once, however busy the disk is.
-pub(super) fn heartbeat(call: Call, reply: Reply) {
-    let heartbeat: HeartbeatData = match call.body() {
-        Ok(heartbeat) => heartbeat,
-        Err(refusal) => return reply.send(refusal.into()),
-    };
-    let is_new = |data: &ConsumerData| !call.broker.knows_group(&data.group_name);
-    if heartbeat.consumer_data_set.iter().any(is_new) {
-        let broker = call.broker.clone();
-        broker.blocking(move || reply.send(answer(register(&call, heartbeat))));
-    } else {
-        reply.send(answer(register(&call, heartbeat)));
-    }
-}
+/// Longest group name whose retry topic can be stored.
+const GROUP_LEN_MAX: usize = TOPIC_LEN_MAX - RETRY_PREFIX.len();
 
-fn register(call: &Call, heartbeat: HeartbeatData) -> Answer {
+/// 34: what a client produces and consumes. Touches memory only, so that it is answered at once
+/// however busy the disk is; tables that it changes are written soon.
+pub(super) fn heartbeat(call: &Call) -> Answer {
+    let heartbeat: HeartbeatData = call.body()?;
     let member = Member {
         client_id: heartbeat.client_id.as_str().into(),
         channel: call.conn.clone(),
@@ -61,13 +53,18 @@ fn register_consumer(
 ) -> Result<(), Refusal> {
     let group = data.group_name.as_str();
     check_group_name(group)?;
-    let Some(config) = broker.groups.get_or_create(group) else {
+    if data.consume_type == ConsumeType::Unknown || data.message_model == MessageModel::Unknown {
+        return Err(Refusal::error(format!(
+            "the consumer group {group} names no known consumeType or messageModel and was not registered"
+        )));
+    }
+    let Some(config) = broker.group(group) else {
         return Err(Refusal::new(
             response_code::SUBSCRIPTION_GROUP_NOT_EXIST,
             format!("the consumer group {group} does not exist and autoCreateSubscriptionGroup is false"),
         ));
     };
-    broker.ensure_retry_topic(group, config.retry_queue_nums, data.unit_mode);
+    broker.ensure_retry_topic(group, config.retry_queues, data.unit_mode);
     let manner = Manner {
         consume_type: data.consume_type,
         message_model: data.message_model,
@@ -84,9 +81,9 @@ pub(super) fn check_group_name(group: &str) -> Result<(), Refusal> {
     if group.is_empty() {
         return Err(Refusal::error("the consumer group has no name"));
     }
-    if group.len() > GROUP_MAX_CHARS {
+    if group.len() > GROUP_LEN_MAX {
         return Err(Refusal::error(format!(
-            "the consumer group {group} has {} characters; with more than {GROUP_MAX_CHARS} the name of \
+            "the consumer group {group} has {} characters; with more than {GROUP_LEN_MAX} the name of \
              its retry topic, {RETRY_PREFIX}{group}, is too long to be stored",
             group.len()
         )));
@@ -115,7 +112,7 @@ pub(super) fn check_config(call: &Call) -> Answer {
     }
     let check: CheckClientBody = call.body()?;
     let Some(subscription) = check.subscription_data else { return Ok(Response::ok()) };
-    if is_tag_type(Some(&subscription.expression_type)) {
+    if is_tag_type(subscription.expression_type.as_deref()) {
         return Ok(Response::ok());
     }
     Err(Refusal::error(SQL92_NOT_SUPPORTED))
@@ -125,14 +122,14 @@ pub(super) fn check_config(call: &Call) -> Answer {
 pub(super) fn lock_queues(call: &Call) -> Answer {
     let asked: LockBatchBody = call.body()?;
     let now = Instant::now();
-    let mut granted = LockOkBody::default();
+    let mut granted = LockBatchResponseBody::default();
     for queue in asked.mq_set {
         let locks = &call.broker.locks;
         if locks.try_lock(&asked.consumer_group, &queue.topic, queue.queue_id, &asked.client_id, now) {
             granted.lock_ok_mq_set.push(queue);
         }
     }
-    Ok(Response::ok().body(fastjson::to_vec(&granted)))
+    Ok(Response::ok().body(super::bodies::encode(&granted)?))
 }
 
 /// 42: an orderly consumer gives queues back.

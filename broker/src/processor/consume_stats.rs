@@ -47,7 +47,7 @@ fn table(broker: &Broker, group: &str, topics: &BTreeSet<String>) -> (Map, i64) 
             table.push_key(queue_key(broker, topic, queue_id), Node::Map(entry));
             behind += max - consumed;
         }
-        tps += broker.stats.group_get_tps(topic, group);
+        tps += broker.stats.consume_tps(topic, group);
     }
     (Map::new().with("consumeTps", real(tps)).with("offsetTable", table), behind)
 }

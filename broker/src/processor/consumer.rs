@@ -1,10 +1,10 @@
 //! Consumer lists and offsets: 38, 14, 15, 29, 30, 31, 32.
 
-use consumequeue::time_search::Boundary;
 use remoting::body::ConsumerListBody;
-use remoting::{Response, fastjson, response_code};
+use remoting::{Response, response_code};
 
 use super::{Answer, Call, Refusal};
+use crate::store::Boundary;
 
 /// 38: the members of a group.
 pub(super) fn client_ids(call: &Call) -> Answer {
@@ -14,7 +14,7 @@ pub(super) fn client_ids(call: &Call) -> Answer {
         return Err(Refusal::error(format!("no consumer for this group, {group}")));
     }
     let body = ConsumerListBody { consumer_id_list: ids.iter().map(ToString::to_string).collect() };
-    Ok(Response::ok().with_fields().body(fastjson::to_vec(&body)))
+    Ok(Response::ok().with_fields().body(super::bodies::encode(&body)?))
 }
 
 /// 14: how far a group has consumed a queue.
@@ -54,11 +54,14 @@ pub(super) fn search_offset(call: &Call) -> Answer {
     let (topic, queue_id) = (call.text("topic")?, call.i32("queueId")?);
     let timestamp = call.i64("timestamp")?;
     let boundary = match call.request.ext.get("boundaryType") {
-        None => None,
-        Some(name) if name.eq_ignore_ascii_case("UPPER") => Some(Boundary::Upper),
-        Some(_) => Some(Boundary::Lower),
+        None => Boundary::Nearest,
+        Some(name) if name.eq_ignore_ascii_case("UPPER") => Boundary::Upper,
+        Some(_) => Boundary::Lower,
     };
-    let offset = call.broker.store.offset_by_time(topic, queue_id, timestamp, boundary);
+    let store = &call.broker.store;
+    let offset = store
+        .offset_by_time(topic, queue_id, timestamp, boundary)
+        .map_err(|error| Refusal::error(error.to_string()))?;
     Ok(Response::ok().field("offset", offset))
 }
 

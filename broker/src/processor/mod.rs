@@ -6,6 +6,7 @@
 //! something, and run as tasks.
 
 mod admin;
+mod bodies;
 mod client;
 mod consume_stats;
 mod consumer;
@@ -15,7 +16,6 @@ mod pull;
 mod query;
 mod reply;
 mod reset;
-mod runtime_info;
 mod send;
 mod send_back;
 mod topics;
@@ -28,6 +28,10 @@ use remoting::response_code;
 use remoting::{Command, Connection, Dispatch, HeaderError, Reply, Response};
 
 use crate::service::Broker;
+use crate::store::PutError;
+
+pub(crate) use pull::{HeldPull, execute as execute_pull};
+pub(crate) use send::SendRoutes;
 
 /// A request that is answered with an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +71,12 @@ impl From<Refusal> for Response {
     fn from(refusal: Refusal) -> Self {
         Response::error(refusal.code, refusal.remark)
     }
+}
+
+/// Why the store did not take a message: the code that clients act on, and the one true cause.
+fn put_refusal(error: &PutError, broker: &Broker) -> Refusal {
+    broker.stats.put_failed();
+    Refusal::new(error.response_code(), error.to_string())
 }
 
 /// Appended to some remarks, as 4.9 has it.
@@ -177,7 +187,7 @@ impl Dispatch for Router {
 fn lane(request_code: i32) -> Option<Lane> {
     use Lane::{Quick, Slow, Waiting};
     Some(match request_code {
-        code::HEART_BEAT => Waiting(client::heartbeat),
+        code::HEART_BEAT => Quick(client::heartbeat),
         code::UNREGISTER_CLIENT => Quick(client::unregister),
         code::CHECK_CLIENT_CONFIG => Quick(client::check_config),
         code::GET_CONSUMER_LIST_BY_GROUP => Quick(consumer::client_ids),

@@ -15,6 +15,7 @@ use crate::config::BrokerConfig;
 use crate::filter::{SQL92_NOT_SUPPORTED, TagFilter, is_tag_type};
 use crate::hold::Wanted;
 use crate::service::Broker;
+use crate::stats::GetCount;
 use crate::store::{Fetched, GetLimits, GetRequest, GetStatus};
 
 /// The request carries an offset to commit.
@@ -55,9 +56,6 @@ pub(super) fn handle(broker: &Arc<Broker>, conn: &Arc<Connection>, request: Comm
         Ok(header) => header,
         Err(error) => return reply.send(error.into()),
     };
-    if broker.groups.get(header.consumer_group).is_none() {
-        return create_group(broker, conn, request, reply);
-    }
     match check(broker, conn, &header) {
         Err(refusal) => reply.send(Response::from(refusal).with_fields()),
         Ok(filter) => {
@@ -65,20 +63,6 @@ pub(super) fn handle(broker: &Arc<Broker>, conn: &Arc<Connection>, request: Comm
             execute(broker, HeldPull::new(broker, conn, &header, filter, reply));
         }
     }
-}
-
-/// The first request of a group may create it, which writes to the disk.
-fn create_group(broker: &Arc<Broker>, conn: &Arc<Connection>, request: Command, reply: Reply) {
-    let (again, conn) = (broker.clone(), conn.clone());
-    broker.blocking(move || {
-        let group = request.ext.get("consumerGroup").unwrap_or_default();
-        let created = super::client::check_group_name(group).map(|()| again.groups.get_or_create(group));
-        match created {
-            Ok(Some(_)) => handle(&again, &conn, request, reply),
-            Ok(None) => reply.send(unknown_group(group).into()),
-            Err(refusal) => reply.send(refusal.into()),
-        }
-    });
 }
 
 fn unknown_group(group: &str) -> Refusal {
@@ -95,7 +79,8 @@ fn check(broker: &Broker, conn: &Connection, header: &PullMessageHeader<'_>) -> 
     if !broker.is_readable() {
         return Err(no_permission(format!("the broker[{}] pulling message is forbidden", broker.host_name())));
     }
-    let config = broker.groups.get(group).ok_or_else(|| unknown_group(group))?;
+    super::client::check_group_name(group)?;
+    let config = broker.group(group).ok_or_else(|| unknown_group(group))?;
     if !config.consume_enable {
         return Err(no_permission(format!("subscription group no permission, {group}")));
     }
@@ -108,7 +93,7 @@ fn check(broker: &Broker, conn: &Connection, header: &PullMessageHeader<'_>) -> 
     if !topic_config.is_readable() {
         return Err(no_permission(format!("the topic[{topic}] pulling message is forbidden")));
     }
-    let (queue_id, queues) = (header.queue_id, topic_config.read_queue_nums);
+    let (queue_id, queues) = (header.queue_id, topic_config.read_queues);
     if queue_id < 0 || queue_id >= queues {
         return Err(Refusal::error(format!(
             "queueId[{queue_id}] is illegal, topic:[{topic}] topicConfig.readQueueNums:[{queues}] consumer:[/{}]",
@@ -156,7 +141,7 @@ fn filter_of_heartbeat(
             "the consumer's subscription not latest",
         ));
     }
-    if !is_tag_type(Some(&subscription.data.expression_type)) {
+    if !is_tag_type(subscription.data.expression_type.as_deref()) {
         return Err(Refusal::error(SQL92_NOT_SUPPORTED));
     }
     Ok(subscription.filter.clone())
@@ -199,13 +184,15 @@ pub(crate) fn execute(broker: &Arc<Broker>, pull: HeldPull) {
     if behind.is_some_and(|behind| behind > WARM_BYTES) {
         let again = broker.clone();
         broker.blocking(move || {
+            let begun = Instant::now();
             let fetched = fetch(&again, &pull);
             fetched.touch();
-            finish(&again, pull, fetched);
+            finish(&again, pull, fetched, begun.elapsed());
         });
     } else {
+        let begun = Instant::now();
         let fetched = fetch(broker, &pull);
-        finish(broker, pull, fetched);
+        finish(broker, pull, fetched, begun.elapsed());
     }
 }
 
@@ -254,7 +241,7 @@ fn code_of(status: GetStatus, offset: i64) -> i32 {
     }
 }
 
-fn finish(broker: &Arc<Broker>, mut pull: HeldPull, fetched: Fetched) {
+fn finish(broker: &Arc<Broker>, mut pull: HeldPull, fetched: Fetched, elapsed: Duration) {
     let code = code_of(fetched.status, pull.offset);
     if code == response_code::PULL_NOT_FOUND
         && let Some(suspend) = pull.suspend.take()
@@ -262,7 +249,15 @@ fn finish(broker: &Arc<Broker>, mut pull: HeldPull, fetched: Fetched) {
         return hold(broker, pull, suspend);
     }
     if fetched.status == GetStatus::Found {
-        broker.stats.got(&pull.group, &pull.topic, pull.queue_id, fetched.messages.len(), fetched.bytes);
+        broker.stats.got(&GetCount {
+            topic: &pull.topic,
+            group: &pull.group,
+            queue_id: pull.queue_id,
+            messages: fetched.messages.len() as u32,
+            bytes: fetched.bytes as u64,
+            elapsed,
+            by_queue: broker.with_config(|config| config.enable_detail_stat),
+        });
     } else {
         broker.stats.missed();
     }
@@ -278,7 +273,7 @@ fn finish(broker: &Arc<Broker>, mut pull: HeldPull, fetched: Fetched) {
 
 /// Keeps a pull until something arrives. What arrived between its lookup and now is seen by looking
 /// once more after it was registered.
-fn hold(broker: &Arc<Broker>, pull: HeldPull, suspend: Duration) {
+fn hold(broker: &Arc<Broker>, mut pull: HeldPull, suspend: Duration) {
     let (topic, queue_id, offset) = (pull.topic.clone(), pull.queue_id, pull.offset);
     let wanted = Wanted {
         topic: topic.clone(),

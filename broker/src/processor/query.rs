@@ -1,10 +1,14 @@
 //! Messages by key, by physical offset, and raw units of a queue: 12, 33, 321.
 
-use consumequeue::Unit;
-use remoting::body::{ConsumeQueueData, QueryConsumeQueueBody};
-use remoting::{Response, fastjson, response_code};
+use remoting::{Response, response_code};
 
+use super::bodies::body;
 use super::{Answer, Call, Refusal};
+use crate::store::Unit;
+use crate::tables::json::{Map, Node};
+
+/// A unique key is asked for by tools that want every copy of a message, of which there are few.
+const UNIQUE_KEY_MAX: usize = 32;
 
 /// Units that one request for a piece of a queue gets at most.
 const QUEUE_UNITS_MAX: i32 = 10_000;
@@ -14,11 +18,14 @@ pub(super) fn by_key(call: &Call) -> Answer {
     let (topic, key) = (call.text("topic")?, call.text("key")?);
     let (begin, end) = (call.i64("beginTimestamp")?, call.i64("endTimestamp")?);
     let asked = call.i32("maxNum")?.max(0) as usize;
-    let config = call.broker.config();
+    let most = call.broker.with_config(|config| config.max_msgs_num_batch.max(1)) as usize;
     let unique = call.request.ext.get_bool("_UNIQUE_KEY_QUERY").unwrap_or(false);
-    let wanted = if unique { config.default_query_max_num.max(1) as usize } else { asked };
-    let max = wanted.min(config.max_msgs_num_batch.max(1) as usize);
-    let found = call.broker.store.query(topic, key, max, begin, end);
+    let max = if unique { UNIQUE_KEY_MAX } else { asked }.min(most);
+    let found = call
+        .broker
+        .store
+        .query(topic, key, max, begin, end)
+        .map_err(|error| Refusal::error(error.to_string()))?;
     if found.messages.is_empty() {
         return Err(Refusal::new(
             response_code::QUERY_NOT_FOUND,
@@ -47,22 +54,26 @@ pub(super) fn by_offset(call: &Call) -> Answer {
 pub(super) fn consume_queue(call: &Call) -> Answer {
     let (topic, queue_id) = (call.text("topic")?, call.i32("queueId")?);
     let (index, count) = (call.i64("index")?, call.i32("count")?.clamp(0, QUEUE_UNITS_MAX));
-    let Some(queue) = call.broker.store.queues().queue(topic, queue_id) else {
+    let read = call
+        .broker
+        .store
+        .units(topic, queue_id, index, count as usize)
+        .map_err(|error| Refusal::error(error.to_string()))?;
+    let Some((min, max, units)) = read else {
         return Err(Refusal::error(format!("{topic}-{queue_id} is not there: no message was ever stored in it")));
     };
-    let mut units = Vec::new();
-    queue.units(index, count as usize, &mut units);
-    let data = |unit: &Unit| ConsumeQueueData {
-        physic_offset: unit.physical_offset,
-        physic_size: unit.size,
-        tags_code: unit.tags_code,
-        ..ConsumeQueueData::default()
+    let unit = |unit: &Unit| {
+        Node::Map(
+            Map::new()
+                .with("eval", false)
+                .with("physicOffset", unit.physical_offset)
+                .with("physicSize", unit.size)
+                .with("tagsCode", unit.tags_code),
+        )
     };
-    let body = QueryConsumeQueueBody {
-        max_queue_index: queue.max_offset(),
-        min_queue_index: queue.min_offset(),
-        queue_data: units.iter().map(data).collect(),
-        ..QueryConsumeQueueBody::default()
-    };
-    Ok(Response::ok().body(fastjson::to_vec(&body)))
+    let map = Map::new()
+        .with("maxQueueIndex", max)
+        .with("minQueueIndex", min)
+        .with("queueData", Node::List(units.iter().map(unit).collect()));
+    Ok(Response::ok().body(body(&map)))
 }

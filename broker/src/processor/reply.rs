@@ -3,10 +3,10 @@
 //! The reply is pushed to the producer that asked (request 326), and stored in its reply topic if
 //! `storeReplyMessageEnable` says so. The answer tells whether the push succeeded.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use commitlog::{MessageToStore, PropertySource};
-use remoting::headers::{PushReplyHeader, SendMessageHeader};
+use commitlog::frame::{MessageToStore, PropertySource};
+use remoting::headers::{PushReplyMessageHeader, SendMessageHeader};
 use remoting::message::properties;
 use remoting::{Command, Reply, Response, request_code, response_code};
 
@@ -27,9 +27,9 @@ pub(super) fn handle(call: Call, reply: Reply) {
 async fn push_and_store(call: Call) -> Answer {
     let broker = call.broker.clone();
     let response = {
-        let header = SendMessageHeader::parse(call.request.code, &call.request.ext)?;
+        let header = call.request.header::<SendMessageHeader<'_>>()?;
         let command = push_command(&call, &header);
-        let to = properties::get(header.properties.unwrap_or_default().as_bytes(), REPLY_TO_CLIENT);
+        let to = properties::get(header.properties.as_bytes(), REPLY_TO_CLIENT);
         let channel = to.and_then(|client_id| broker.producers.find(client_id));
         let queue_id = header.queue_id;
         let pushed = match (to, channel) {
@@ -56,9 +56,9 @@ async fn push_and_store(call: Call) -> Answer {
 
 /// The reply as the producer gets it.
 fn push_command(call: &Call, header: &SendMessageHeader<'_>) -> Command {
-    let mut text = header.properties.unwrap_or_default().to_owned();
+    let mut text = header.properties.to_owned();
     properties::push_str(&mut text, "PUSH_REPLY_TIME", &now_ms().to_string());
-    let push = PushReplyHeader {
+    let push = PushReplyMessageHeader {
         producer_group: header.producer_group,
         topic: header.topic,
         default_topic: header.default_topic,
@@ -67,12 +67,13 @@ fn push_command(call: &Call, header: &SendMessageHeader<'_>) -> Command {
         sys_flag: header.sys_flag,
         born_timestamp: header.born_timestamp,
         flag: header.flag,
-        properties: &text,
-        reconsume_times: header.reconsume_times,
-        unit_mode: header.unit_mode,
+        properties: Some(&text),
+        reconsume_times: Some(header.reconsume_times),
+        unit_mode: Some(header.unit_mode),
         born_host: &call.conn.peer().to_string(),
         store_host: &call.broker.store_host.to_string(),
         store_timestamp: now_ms(),
+        ..PushReplyMessageHeader::default()
     };
     Command::with_header(request_code::PUSH_REPLY_MESSAGE_TO_CLIENT, &push).with_body(call.request.body.clone())
 }
@@ -91,7 +92,7 @@ async fn store(call: Call, response: Response) -> Answer {
 
 fn append(call: &Call) -> Result<(crate::store::Stored, i32), Refusal> {
     let broker = &call.broker;
-    let header = SendMessageHeader::parse(call.request.code, &call.request.ext)?;
+    let header = call.request.header::<SendMessageHeader<'_>>()?;
     let route = match broker.routes.get(broker, header.topic) {
         Some(route) => route,
         None => super::send::create_topic(broker, &header)?,
@@ -99,6 +100,7 @@ fn append(call: &Call) -> Result<(crate::store::Stored, i32), Refusal> {
     if let Some(refusal) = &route.refusal {
         return Err(refusal.clone());
     }
+    let begun = Instant::now();
     let queue_id = super::send::queue_of(header.queue_id, &route, call.conn.peer())?;
     let message = MessageToStore {
         topic: header.topic,
@@ -111,12 +113,12 @@ fn append(call: &Call) -> Result<(crate::store::Stored, i32), Refusal> {
         reconsume_times: header.reconsume_times,
         prepared_offset: 0,
         body: &call.request.body,
-        properties: PropertySource::raw(header.properties.unwrap_or_default().as_bytes()),
+        properties: PropertySource::raw(header.properties.as_bytes()),
     };
     let stored = broker
         .store
         .put(&message, &route.slots[queue_id as usize])
         .map_err(|error| super::put_refusal(&error, broker))?;
-    route.counters.put(1, stored.bytes);
+    super::send::count(broker, header.topic, queue_id, &stored, begun);
     Ok((stored, queue_id))
 }

@@ -7,6 +7,7 @@ use remoting::{Command, Language, Response, request_code, response_code};
 
 use super::bodies::{body, queue, queue_key};
 use super::{Answer, Call, Refusal};
+use crate::store::Boundary;
 use crate::tables::json::{Map, Node};
 
 /// Consumers since this version understand 220.
@@ -74,7 +75,10 @@ fn targets(call: &Call, topic: &str, group: &str, timestamp: i64) -> Result<Vec<
             }
             (Some(offset), _) => offset,
             (None, ..0) => max,
-            (None, _) => broker.store.offset_by_time(topic, queue_id, timestamp, None),
+            (None, _) => broker
+                .store
+                .offset_by_time(topic, queue_id, timestamp, Boundary::Nearest)
+                .map_err(|error| Refusal::error(error.to_string()))?,
         };
         let target = target.max(0);
         targets.push((queue_id, if forced || target < committed { target } else { committed }));

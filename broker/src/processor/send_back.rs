@@ -5,7 +5,7 @@
 
 
 use commitlog::frame::FrameView;
-use commitlog::{MessageToStore, PropertySource};
+use commitlog::frame::{MessageToStore, PropertySource};
 use remoting::message::{OffsetId, RETRY_PREFIX, dlq_topic, property};
 use remoting::{Reply, Response, response_code};
 
@@ -58,7 +58,7 @@ fn send_back(call: &Call) -> Result<Done, Refusal> {
     let broker = &call.broker;
     let (group, offset) = (call.text("group")?, call.i64("offset")?);
     super::client::check_group_name(group)?;
-    let Some(config) = broker.groups.get_or_create(group) else {
+    let Some(config) = broker.group(group) else {
         return Err(Refusal::new(
             response_code::SUBSCRIPTION_GROUP_NOT_EXIST,
             format!("subscription group not exist, {group}{}", super::FAQ),
@@ -70,12 +70,12 @@ fn send_back(call: &Call) -> Result<Done, Refusal> {
             format!("the broker[{}] sending message is forbidden", broker.host_name()),
         ));
     }
-    if config.retry_queue_nums <= 0 {
+    if config.retry_queues <= 0 {
         return Ok(Done::Nothing);
     }
     let unit_mode = call.request.ext.get_bool("unitMode").unwrap_or(false);
-    let retry = broker.ensure_retry_topic(group, config.retry_queue_nums, unit_mode)?;
-    if !retry.is_writable() {
+    let retry = broker.ensure_retry_topic(group, config.retry_queues, unit_mode);
+    if retry.is_some_and(|retry| !retry.is_writable()) {
         return Err(Refusal::new(
             response_code::NO_PERMISSION,
             format!("the topic[{RETRY_PREFIX}{group}] sending message is forbidden"),
@@ -86,9 +86,9 @@ fn send_back(call: &Call) -> Result<Done, Refusal> {
     };
     let frame = FrameView::parse(&message)
         .map_err(|error| Refusal::error(format!("the message at offset {offset} cannot be read: {error}")))?;
-    let target = target(call, &frame, config.retry_max_times, config.retry_queue_nums)?;
+    let target = target(call, &frame, config.retry_max_times, config.retry_queues)?;
     let stored = store(broker, &frame, &target)?;
-    broker.stats.sent_back(group, frame.topic());
+    broker.stats.sent_back(frame.topic(), group);
     Ok(Done::Stored(stored))
 }
 
@@ -101,7 +101,7 @@ fn target(call: &Call, frame: &FrameView<'_>, retry_max: i32, queues: i32) -> Re
     };
     if frame.reconsume_times() >= max || level < 0 {
         let topic = dlq_topic(group);
-        call.broker.ensure_dead_letter_topic(&topic)?;
+        call.broker.topics.create_internal(&topic, 1, false);
         return Ok(Target { topic, queue_id: 0, delay_level: 0 });
     }
     let delay_level = if level == 0 { FIRST_RETRY_LEVEL + frame.reconsume_times() } else { level };

@@ -9,96 +9,83 @@ mod route;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use commitlog::{MessageToStore, PropertySource};
+use commitlog::frame::{MessageToStore, PropertySource};
 use remoting::headers::SendMessageHeader;
 use remoting::message::{BatchItems, OffsetId, property, sys_flag};
 use remoting::{Command, Connection, FieldValue, Reply, Response, request_code, response_code};
 
-use super::{Answer, Call, FAQ, Refusal, answer};
+use super::{Answer, Call, FAQ, Refusal};
 use crate::service::{Broker, now_ms};
+use crate::stats::PutCount;
 use crate::store::{Delay, Stored};
+use crate::tables::Table;
 
 pub(crate) use route::{SendRoute, SendRoutes};
+
+/// How long the first message of a new topic waits for the topic to be on disk.
+const TOPIC_SAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What transactional messages are told.
 const NO_TRANSACTIONS: &str = "transactional messages are not served by this version of LedgerMQ (the next one \
                                serves them); send the message without a transaction";
 
+/// A send that was stored.
+struct Accepted {
+    stored: Stored,
+    /// Queue that the answer names: the one asked for, also if the message is delayed.
+    queue_id: i32,
+    /// The topic was made for it, and must be on disk before the answer.
+    new_topic: bool,
+}
+
 /// Answers a send.
 pub(super) fn handle(broker: &Arc<Broker>, conn: &Arc<Connection>, request: Command, reply: Reply) {
-    let outcome = match SendMessageHeader::parse(request.code, &request.ext) {
-        Ok(header) => send(broker, conn.peer(), &header, &request),
+    let begun = Instant::now();
+    let accepted = match request.header::<SendMessageHeader<'_>>() {
+        Ok(header) => send(broker, conn.peer(), header, &request, begun),
         Err(error) => return reply.send(error.into()),
     };
-    match outcome {
-        Outcome::Stored(stored, queue_id) => conclude(broker, stored, queue_id, reply),
-        Outcome::Refused(refusal) => reply.send(with_region(broker, refusal.into())),
-        Outcome::NeedsDisk => {
-            let (again, peer) = (broker.clone(), conn.peer());
-            broker.blocking(move || send_slowly(&again, peer, &request, reply));
-        }
-    }
-}
-
-enum Outcome {
-    Stored(Stored, i32),
-    Refused(Refusal),
-    /// A topic or a group must be created first.
-    NeedsDisk,
-}
-
-impl From<Refusal> for Outcome {
-    fn from(refusal: Refusal) -> Self {
-        Outcome::Refused(refusal)
-    }
-}
-
-impl From<Result<(Stored, i32), Refusal>> for Outcome {
-    fn from(result: Result<(Stored, i32), Refusal>) -> Self {
-        match result {
-            Ok((stored, queue_id)) => Outcome::Stored(stored, queue_id),
-            Err(refusal) => Outcome::Refused(refusal),
-        }
-    }
-}
-
-fn send(broker: &Broker, peer: SocketAddr, header: &SendMessageHeader<'_>, request: &Command) -> Outcome {
-    if let Err(refusal) = accepts_sends(broker) {
-        return refusal.into();
-    }
-    let Some(route) = broker.routes.get(broker, header.topic) else {
-        // Only a name that may be created is worth the way to the disk.
-        return match route::check_name(header.topic) {
-            Ok(()) => Outcome::NeedsDisk,
-            Err(refusal) => refusal.into(),
-        };
-    };
-    if route.retry_group.is_some() {
-        return Outcome::NeedsDisk;
-    }
-    store(broker, peer, header, request, &route).into()
-}
-
-/// The rest of a send that must create something, on a blocking thread.
-fn send_slowly(broker: &Arc<Broker>, peer: SocketAddr, request: &Command, reply: Reply) {
-    let result = SendMessageHeader::parse(request.code, &request.ext).map_err(Refusal::from).and_then(|mut header| {
-        let mut route = match broker.routes.get(broker, header.topic) {
-            Some(route) => route,
-            None => create_topic(broker, &header)?,
-        };
-        let dead_letter = dead_letter_topic(broker, request, &header, &route)?;
-        if let Some(topic) = &dead_letter {
-            broker.ensure_dead_letter_topic(topic)?;
-            route = broker.routes.get(broker, topic).ok_or_else(|| Refusal::unknown_topic(topic))?;
-            (header.topic, header.queue_id) = (topic, 0);
-        }
-        store(broker, peer, &header, request, &route)
-    });
-    match result {
-        Ok((stored, queue_id)) => conclude(broker, stored, queue_id, reply),
+    match accepted {
+        Ok(accepted) => conclude(broker, accepted, reply),
         Err(refusal) => reply.send(with_region(broker, refusal.into())),
     }
+}
+
+fn send(
+    broker: &Broker,
+    peer: SocketAddr,
+    mut header: SendMessageHeader<'_>,
+    request: &Command,
+    begun: Instant,
+) -> Result<Accepted, Refusal> {
+    accepts_sends(broker)?;
+    let (mut route, new_topic) = match broker.routes.get(broker, header.topic) {
+        Some(route) => (route, false),
+        None => (create_topic(broker, &header)?, true),
+    };
+    let dead_letter = dead_letter_topic(broker, request, &header, &route)?;
+    if let Some(topic) = &dead_letter {
+        broker.topics.create_internal(topic, 1, false);
+        route = broker.routes.get(broker, topic).ok_or_else(|| Refusal::unknown_topic(topic))?;
+        header.queue_id = 0;
+    }
+    let (stored, queue_id) = store(broker, peer, &header, request, &route)?;
+    count(broker, &route.config.name, queue_id, &stored, begun);
+    Ok(Accepted { stored, queue_id, new_topic })
+}
+
+/// Puts a stored message into the statistics.
+pub(super) fn count(broker: &Broker, topic: &str, queue_id: i32, stored: &Stored, begun: Instant) {
+    broker.stats.put(&PutCount {
+        topic,
+        queue_id,
+        messages: stored.count as u32,
+        bytes: stored.bytes as u64,
+        elapsed: begun.elapsed(),
+        by_queue: broker.with_config(|config| config.enable_detail_stat),
+    });
 }
 
 fn accepts_sends(broker: &Broker) -> Result<(), Refusal> {
@@ -112,9 +99,15 @@ fn accepts_sends(broker: &Broker) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Makes the topic of a send that does not exist, if it may be made.
 pub(super) fn create_topic(broker: &Broker, header: &SendMessageHeader<'_>) -> Result<Arc<SendRoute>, Refusal> {
     let topic = header.topic;
-    broker.create_topic_for_send(topic, header.default_topic, header.default_topic_queue_nums, header.unit_mode)?;
+    route::check_name(topic)?;
+    let config = broker.config();
+    let (default, queues) = (header.default_topic, header.default_topic_queue_nums);
+    if broker.topics.create_for_send(&config, topic, default, queues, header.unit_mode).is_err() {
+        return Err(Refusal::unknown_topic(topic));
+    }
     broker.routes.get(broker, topic).ok_or_else(|| Refusal::unknown_topic(topic))
 }
 
@@ -127,7 +120,7 @@ fn dead_letter_topic(
     route: &SendRoute,
 ) -> Result<Option<String>, Refusal> {
     let Some(group) = &route.retry_group else { return Ok(None) };
-    let Some(config) = broker.groups.get_or_create(group) else {
+    let Some(config) = broker.group(group) else {
         return Err(Refusal::new(
             response_code::SUBSCRIPTION_GROUP_NOT_EXIST,
             format!("subscription group not exist, {group}{FAQ}"),
@@ -137,7 +130,7 @@ fn dead_letter_topic(
         Some(max) if request.version >= super::send_back::HEADER_MAX_SINCE => max,
         _ => config.retry_max_times,
     };
-    let in_order = || broker.locks.any_live(group, std::time::Instant::now());
+    let in_order = || broker.locks.any_live(group, Instant::now());
     let enough = header.reconsume_times > max || (header.reconsume_times >= max && in_order());
     Ok(enough.then(|| remoting::message::dlq_topic(group)))
 }
@@ -160,8 +153,9 @@ fn store(
         ));
     }
     let queue_id = queue_of(header.queue_id, route, peer)?;
+    let raw = header.properties.as_bytes();
     let message = MessageToStore {
-        topic: &route.config.topic_name,
+        topic: &route.config.name,
         queue_id,
         flag: header.flag,
         sys_flag: header.sys_flag,
@@ -171,41 +165,44 @@ fn store(
         reconsume_times: header.reconsume_times,
         prepared_offset: 0,
         body: &request.body,
-        properties: PropertySource::raw(header.properties.unwrap_or_default().as_bytes()),
+        properties: PropertySource::raw(raw),
     };
     let stored = match is_batch(header, request)? {
-        true => store_batch(broker, message, route)?,
-        false => store_single(broker, message, route)?,
+        true => store_batch(broker, &message, raw, route)?,
+        false => store_single(broker, message, raw, route)?,
     };
     Ok((stored, queue_id))
 }
 
 pub(super) fn queue_of(queue_id: i32, route: &SendRoute, peer: SocketAddr) -> Result<i32, Refusal> {
     let config = &route.config;
-    if queue_id >= config.write_queue_nums.max(config.read_queue_nums) {
+    if queue_id >= config.write_queues.max(config.read_queues) {
         return Err(Refusal::error(format!(
             "request queueId[{queue_id}] is illegal, {} Producer: {peer}",
-            config.describe()
+            route::describe(config)
         )));
     }
     if queue_id >= 0 {
         return Ok(queue_id);
     }
-    match config.write_queue_nums {
+    match config.write_queues {
         queues if queues > 0 => Ok(rand::random_range(0..queues)),
-        _ => Err(Refusal::error(format!("topic[{}] has no queue to write to", config.topic_name))),
+        _ => Err(Refusal::error(format!("topic[{}] has no queue to write to", config.name))),
     }
 }
 
 /// The flag decides whether the body is a batch, not the code; but code 320 without the flag means one
 /// too, and a body that is one for certain is never stored as a single message that nobody can read.
 fn is_batch(header: &SendMessageHeader<'_>, request: &Command) -> Result<bool, Refusal> {
-    match (header.batch, request.code == request_code::SEND_BATCH_MESSAGE) {
-        (Some(true), _) | (None, true) => Ok(true),
-        (Some(false), true) if looks_like_batch(&request.body) => Err(illegal(
+    let by_code = request.code == request_code::SEND_BATCH_MESSAGE;
+    let says_none = || request.ext.get("m").or_else(|| request.ext.get("batch")).is_some();
+    match header.batch {
+        true => Ok(true),
+        false if by_code && !says_none() => Ok(true),
+        false if by_code && looks_like_batch(&request.body) => Err(illegal(
             "the body is a batch, but the batch flag of the request says that it is none".to_owned(),
         )),
-        _ => Ok(false),
+        false => Ok(false),
     }
 }
 
@@ -217,9 +214,13 @@ fn illegal(remark: String) -> Refusal {
     Refusal::new(response_code::MESSAGE_ILLEGAL, remark)
 }
 
-fn store_single(broker: &Broker, mut message: MessageToStore<'_>, route: &SendRoute) -> Result<Stored, Refusal> {
-    let raw = message.properties.clone();
-    let noticed = properties::Noticed::of(raw.received());
+fn store_single<'a>(
+    broker: &'a Broker,
+    mut message: MessageToStore<'a>,
+    raw_properties: &[u8],
+    route: &SendRoute,
+) -> Result<Stored, Refusal> {
+    let noticed = properties::Noticed::of(raw_properties);
     let level = noticed.delay_level().map_err(illegal)?;
     if noticed.half_message && !(message.reconsume_times > 0 && level > 0) {
         return Err(no_transactions());
@@ -246,17 +247,20 @@ fn store_single(broker: &Broker, mut message: MessageToStore<'_>, route: &SendRo
     } else {
         broker.store.put(&message, &route.slots[message.queue_id as usize])
     };
-    let stored = stored.map_err(|error| super::put_refusal(&error, broker))?;
-    route.counters.put(1, stored.bytes);
-    Ok(stored)
+    stored.map_err(|error| super::put_refusal(&error, broker))
 }
 
 fn no_transactions() -> Refusal {
     Refusal::new(response_code::REQUEST_CODE_NOT_SUPPORTED, NO_TRANSACTIONS)
 }
 
-fn store_batch(broker: &Broker, message: MessageToStore<'_>, route: &SendRoute) -> Result<Stored, Refusal> {
-    let noticed = properties::Noticed::of(message.properties.received());
+fn store_batch(
+    broker: &Broker,
+    message: &MessageToStore<'_>,
+    raw_properties: &[u8],
+    route: &SendRoute,
+) -> Result<Stored, Refusal> {
+    let noticed = properties::Noticed::of(raw_properties);
     if message.topic.len() > remoting::message::TOPIC_LEN_MAX || route.retry_group.is_some() {
         return Err(illegal(format!("the topic {} takes no batches", message.topic)));
     }
@@ -266,22 +270,23 @@ fn store_batch(broker: &Broker, message: MessageToStore<'_>, route: &SendRoute) 
     if message.sys_flag & sys_flag::COMPRESSED != 0 {
         return Err(illegal("a batch cannot be compressed as a whole: its messages could not be read".to_owned()));
     }
-    let items = message.body;
-    let stored = broker
+    broker
         .store
-        .put_batch(&message, items, &route.slots[message.queue_id as usize])
-        .map_err(|error| super::put_refusal(&error, broker))?;
-    route.counters.put(stored.count, stored.bytes);
-    Ok(stored)
+        .put_batch(message, &route.slots[message.queue_id as usize])
+        .map_err(|error| super::put_refusal(&error, broker))
 }
 
 /// Answers a stored message, now if it is committed, else when it is.
-fn conclude(broker: &Arc<Broker>, stored: Stored, queue_id: i32, reply: Reply) {
-    if broker.store.is_committed(&stored) {
+fn conclude(broker: &Arc<Broker>, accepted: Accepted, reply: Reply) {
+    let Accepted { stored, queue_id, new_topic } = accepted;
+    if !new_topic && broker.store.is_committed(&stored) {
         return reply.send(stored_answer(broker, &stored, queue_id));
     }
     let broker = broker.clone();
     tokio::spawn(async move {
+        if new_topic && !broker.topics.file().saved(TOPIC_SAVE_TIMEOUT).await {
+            tracing::error!("a new topic could not be written in time; its first message is acknowledged");
+        }
         let response = match broker.store.committed(&stored).await {
             Ok(()) => stored_answer(&broker, &stored, queue_id),
             Err(error) => with_region(&broker, super::put_refusal(&error, &broker).into()),

@@ -1,16 +1,16 @@
 //! What a send needs to know of its topic, found by one look-up.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use commitlog::QueueSlot;
 use dashmap::DashMap;
-use remoting::body::TopicConfig;
 use remoting::message::{RETRY_PREFIX, is_send_forbidden, validate_topic};
 use remoting::response_code;
 
 use crate::processor::Refusal;
 use crate::service::Broker;
-use crate::stats::TopicCounters;
+use crate::tables::{TopicConfig, perm};
 
 /// A topic ready to be sent to.
 #[derive(Debug)]
@@ -25,21 +25,18 @@ pub(crate) struct SendRoute {
     pub retry_group: Option<String>,
     /// Next queue offset of each queue.
     pub slots: Box<[Arc<QueueSlot>]>,
-    /// Statistics of the topic.
-    pub counters: Arc<TopicCounters>,
 }
 
 impl SendRoute {
     fn new(broker: &Broker, revision: u64, config: Arc<TopicConfig>) -> Self {
-        let topic = &config.topic_name;
-        let queues = config.write_queue_nums.max(config.read_queue_nums).max(0);
+        let topic = &config.name;
+        let queues = config.write_queues.max(config.read_queues).max(0);
         let slot = |queue_id| broker.store.slot(topic, queue_id);
         SendRoute {
             revision,
             refusal: check_name(topic).err(),
             retry_group: topic.strip_prefix(RETRY_PREFIX).map(str::to_owned),
             slots: (0..queues).map(slot).collect(),
-            counters: broker.stats.topic(topic),
             config,
         }
     }
@@ -61,13 +58,21 @@ pub(super) fn check_name(topic: &str) -> Result<(), Refusal> {
 #[derive(Debug, Default)]
 pub(crate) struct SendRoutes {
     routes: DashMap<String, Arc<SendRoute>>,
+    /// Number of changes of the topic table.
+    revision: AtomicU64,
 }
 
 impl SendRoutes {
+    /// To be called after each change of the topic table.
+    pub fn invalidate(&self) {
+        self.revision.fetch_add(1, Ordering::AcqRel);
+    }
+
     /// The route of a topic, made anew if the topic table has changed since; `None` if there is no
     /// such topic.
     pub fn get(&self, broker: &Broker, topic: &str) -> Option<Arc<SendRoute>> {
-        let revision = broker.topics.revision();
+        // Read before the table: a change in between makes the route old, never too young.
+        let revision = self.revision.load(Ordering::Acquire);
         if let Some(route) = self.routes.get(topic)
             && route.revision == revision
         {
@@ -81,4 +86,22 @@ impl SendRoutes {
         self.routes.insert(topic.to_owned(), route.clone());
         Some(route)
     }
+}
+
+/// A topic's configuration as Java prints it in remarks.
+pub(super) fn describe(config: &TopicConfig) -> String {
+    let letter = |bit: i32, letter: char| if config.perm & bit != 0 { letter } else { '-' };
+    format!(
+        "TopicConfig [topicName={}, readQueueNums={}, writeQueueNums={}, perm={}{}{}, topicFilterType={}, \
+         topicSysFlag={}, order={}]",
+        config.name,
+        config.read_queues,
+        config.write_queues,
+        letter(perm::READ, 'R'),
+        letter(perm::WRITE, 'W'),
+        letter(perm::INHERIT, 'X'),
+        config.filter_type,
+        config.sys_flag,
+        config.order
+    )
 }
