@@ -4,6 +4,7 @@ use remoting::{Reply, Response, request_code as code, response_code};
 
 use super::{Answer, Call, Lane, Refusal, answer, consume_stats};
 use crate::config::UpdateError;
+use crate::store::CleanPolicy;
 
 
 pub(super) fn lane(request_code: i32) -> Option<Lane> {
@@ -94,7 +95,7 @@ fn clean_unused_topics(call: &Call) -> Answer {
 
 /// 329: removes expired log files now, whatever the hour.
 fn delete_expired(call: &Call) -> Answer {
-    call.broker.store.clean_log(true).map_err(|error| Refusal::error(error.to_string()))?;
+    call.broker.store.clean_log(&call.broker.with_config(CleanPolicy::now), true).map_err(|error| Refusal::error(error.to_string()))?;
     Ok(Response::ok())
 }
 

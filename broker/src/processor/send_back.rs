@@ -112,6 +112,7 @@ fn target(call: &Call, frame: &FrameView<'_>, retry_max: i32, queues: i32) -> Re
 fn store(broker: &Broker, frame: &FrameView<'_>, target: &Target) -> Result<Stored, Refusal> {
     let own_id = OffsetId::new(frame.store_host(), frame.physical_offset());
     let level = target.delay_level.to_string();
+    let queue_id = target.queue_id.to_string();
     let mut properties = PropertySource::raw(frame.properties());
     if properties.get(property::RETRY_TOPIC).is_none() {
         properties.add(property::RETRY_TOPIC, frame.topic());
@@ -135,7 +136,7 @@ fn store(broker: &Broker, frame: &FrameView<'_>, target: &Target) -> Result<Stor
         properties,
     };
     let stored = if target.delay_level > 0 {
-        let delay = Delay { level: target.delay_level, replaces_real_place: true };
+        let delay = Delay { level: target.delay_level, queue_id: &queue_id, replaces_real_place: true };
         broker.store.put_delayed(message, delay)
     } else {
         broker.store.put(&message, &broker.store.slot(&target.topic, target.queue_id))

@@ -153,6 +153,8 @@ fn store(
         ));
     }
     let queue_id = queue_of(header.queue_id, route, peer)?;
+    let mut digits = itoa::Buffer::new();
+    let queue_text = digits.format(queue_id);
     let raw = header.properties.as_bytes();
     let message = MessageToStore {
         topic: &route.config.name,
@@ -169,7 +171,7 @@ fn store(
     };
     let stored = match is_batch(header, request)? {
         true => store_batch(broker, &message, raw, route)?,
-        false => store_single(broker, message, raw, route)?,
+        false => store_single(broker, message, raw, queue_text, route)?,
     };
     Ok((stored, queue_id))
 }
@@ -218,6 +220,7 @@ fn store_single<'a>(
     broker: &'a Broker,
     mut message: MessageToStore<'a>,
     raw_properties: &[u8],
+    queue_text: &'a str,
     route: &SendRoute,
 ) -> Result<Stored, Refusal> {
     let noticed = properties::Noticed::of(raw_properties);
@@ -243,7 +246,10 @@ fn store_single<'a>(
         message.properties.add("CLUSTER", &broker.cluster_name);
     }
     let stored = if level > 0 {
-        broker.store.put_delayed(message, Delay { level, replaces_real_place: noticed.real_place })
+        broker.store.put_delayed(
+            message,
+            Delay { level, queue_id: queue_text, replaces_real_place: noticed.real_place },
+        )
     } else {
         broker.store.put(&message, &route.slots[message.queue_id as usize])
     };
@@ -297,7 +303,7 @@ fn conclude(broker: &Arc<Broker>, accepted: Accepted, reply: Reply) {
 
 fn stored_answer(broker: &Broker, stored: &Stored, queue_id: i32) -> Response {
     let host = broker.store_host;
-    let id = match stored.more_offsets() {
+    let id = match stored.offsets() {
         None => FieldValue::OffsetId(host, stored.physical_offset),
         Some(offsets) => {
             let ids = offsets.iter().map(|&offset| OffsetId::new(host, offset).to_string());
