@@ -1,5 +1,6 @@
 //! The broker that RocketMQ clients talk to, and its tools: mqbroker and mqctl.
 
+pub mod app;
 pub mod clients;
 pub mod config;
 pub mod ctl;

@@ -24,14 +24,7 @@ pub fn now_ms() -> i64 {
     crate::tables::now_ms()
 }
 
-/// Tells the name servers about the broker; asked when its permission changes.
-pub trait Registrar: Send + Sync + std::fmt::Debug {
-    /// Registers anew, soon.
-    fn register_soon(&self);
-}
-
 /// What a broker is made of.
-#[derive(Debug)]
 pub struct Parts {
     /// Configuration.
     pub settings: Arc<Settings>,
@@ -47,14 +40,13 @@ pub struct Parts {
     pub holds: Arc<Holds<HeldPull>>,
     /// Figures.
     pub stats: Arc<BrokerStats>,
-    /// Name servers.
-    pub registrar: Arc<dyn Registrar>,
+    /// Registers everything anew at the name servers.
+    pub refresh_registration: Box<dyn Fn() + Send + Sync>,
     /// Address that message ids and stored messages name.
     pub store_host: SocketAddr,
 }
 
 /// The running broker.
-#[derive(Debug)]
 pub struct Broker {
     pub(crate) settings: Arc<Settings>,
     pub(crate) store: Arc<MessageStore>,
@@ -63,7 +55,7 @@ pub struct Broker {
     pub(crate) offsets: Arc<ConsumerOffsets>,
     pub(crate) holds: Arc<Holds<HeldPull>>,
     pub(crate) stats: Arc<BrokerStats>,
-    registrar: Arc<dyn Registrar>,
+    refresh_registration: Box<dyn Fn() + Send + Sync>,
     pub(crate) producers: Producers<Arc<Connection>>,
     pub(crate) consumers: Consumers<Arc<Connection>>,
     pub(crate) locks: QueueLocks,
@@ -76,6 +68,12 @@ pub struct Broker {
     pub(crate) region: Bytes,
     physical_memory: i64,
     stopping: AtomicBool,
+}
+
+impl std::fmt::Debug for Broker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Broker").field("name", &self.broker_name).finish_non_exhaustive()
+    }
 }
 
 impl Broker {
@@ -92,7 +90,7 @@ impl Broker {
             offsets: parts.offsets,
             holds: parts.holds,
             stats: parts.stats,
-            registrar: parts.registrar,
+            refresh_registration: parts.refresh_registration,
             producers: Producers::default(),
             consumers: Consumers::default(),
             locks: QueueLocks::default(),
@@ -214,7 +212,7 @@ impl Broker {
 
     /// The permission of the whole broker has changed: the name servers must know.
     pub(crate) fn permission_changed(&self) {
-        self.registrar.register_soon();
+        (self.refresh_registration)();
     }
 
     /// Removes clients that were silent for too long. To be called every few seconds.

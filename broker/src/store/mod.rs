@@ -25,9 +25,10 @@ use parking_lot::Mutex;
 pub use consumequeue::Unit;
 pub use consumequeue::time_search::Boundary;
 pub use get::{Fetched, GetLimits, GetRequest, GetStatus};
-pub use opening::{Opened, OpeningError, Stage};
+pub use opening::{OnStage, Opened, OpeningError, Stage};
 pub use put::{Delay, PutError, Stored};
 pub use retention::CleanPolicy;
+pub use running::Running;
 
 /// What went wrong while reading or cleaning.
 #[derive(Debug, thiserror::Error)]
