@@ -22,6 +22,9 @@ use crate::limits::Limits;
 const ACCEPT_PAUSE_MIN: Duration = Duration::from_millis(5);
 const ACCEPT_PAUSE_MAX: Duration = Duration::from_secs(1);
 
+/// Numbers of connections differ over all servers of the process: the owner of two keeps their connections in one table.
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
 /// Settings of a server.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
@@ -78,7 +81,6 @@ struct Shared {
     dispatch: Arc<dyn Dispatch>,
     connections: DashMap<u64, Arc<Connection>>,
     open: AtomicUsize,
-    next_id: AtomicU64,
     stop: CancellationToken,
     stats: ServerStats,
 }
@@ -106,7 +108,6 @@ impl Server {
             dispatch,
             connections: DashMap::new(),
             open: AtomicUsize::new(0),
-            next_id: AtomicU64::new(1),
             stop: CancellationToken::new(),
             stats: ServerStats::default(),
         });
@@ -228,7 +229,7 @@ impl Shared {
         }
         self.stats.accepted.fetch_add(1, Ordering::Relaxed);
         self.open.fetch_add(1, Ordering::Relaxed);
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let connection =
             Connection::new(id, (peer, local), self.limits.clone(), self.config.version);
         self.connections.insert(id, connection.clone());

@@ -247,7 +247,7 @@ async fn bind(
     let server = ServerConfig {
         name: name.into(),
         limits: Limits { idle, ..Limits::default() },
-        backlog: config.server_socket_backlog.max(1) as u32,
+        backlog: config.server_socket_backlog.max(1),
         ..ServerConfig::default()
     };
     Server::bind(addr, server, dispatch).await.map_err(|source| StartError::Listen { addr, source })

@@ -17,7 +17,8 @@ use consumequeue::{
 };
 use dledger::fs::Fs;
 use dledger::store::StoreConfig;
-use dledger::{LogConfig, MemberId, Peers};
+use dledger::LogConfig;
+use dledger::peers::{MemberId, Peers, PeersError};
 use parking_lot::Mutex;
 
 use super::MessageStore;
@@ -88,7 +89,7 @@ pub fn layout(config: &BrokerConfig) -> StoreLayout {
 }
 
 fn commit_log_config(config: &BrokerConfig, layout: StoreLayout) -> Result<CommitLogConfig, OpeningError> {
-    let wrong = |error: dledger::PeersError| OpeningError::Config(error.to_string());
+    let wrong = |error: PeersError| OpeningError::Config(error.to_string());
     let self_id = MemberId::parse(&config.dleger_self_id).map_err(wrong)?;
     let peers = Peers::parse(&config.dleger_peers).map_err(wrong)?;
     let mut store = StoreConfig::new(layout.dledger(self_id.as_str()), config.mapped_file_size_commit_log as u64);
@@ -229,6 +230,7 @@ impl Parts {
         };
         let start = StartState {
             unclean: report.aborted,
+            redispatch_from: report.redispatch_from,
             checkpoint: CheckpointTimes {
                 log: checkpoint.physic_msg_timestamp(),
                 queues: checkpoint.logics_msg_timestamp(),
