@@ -25,6 +25,9 @@ use super::MessageStore;
 use crate::config::BrokerConfig;
 use crate::tables::{TopicTable, now_ms};
 
+/// Our own file with the place where dispatch resumes.
+const DISPATCH_MARK: &str = "dispatch";
+
 /// Descriptors that queues may keep open.
 const OPEN_FILES_MAX: usize = 1024;
 
@@ -239,7 +242,7 @@ impl Parts {
             index: &index_report,
             topic_exists: &|topic| topics.contains(topic),
         };
-        let marks = MarkFile::new(fs.clone(), &layout.sidecar_dir());
+        let marks = MarkFile::new(fs.clone(), layout.sidecar(DISPATCH_MARK));
         let dispatcher_config = DispatcherConfig { levels: config.levels.clone(), ..DispatcherConfig::default() };
         let (dispatcher, recovered) = Dispatcher::open(
             Arc::new(log.clone()),
