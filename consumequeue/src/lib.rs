@@ -9,6 +9,7 @@
 
 mod audit;
 mod batch;
+mod commitlog_source;
 mod delay_levels;
 mod descriptors;
 mod dispatcher;
