@@ -72,7 +72,9 @@ pub struct Broker {
 
 impl std::fmt::Debug for Broker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Broker").field("name", &self.broker_name).finish_non_exhaustive()
+        f.debug_struct("Broker")
+            .field("name", &self.broker_name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -122,7 +124,8 @@ impl Broker {
 
     /// A message further than this from the end of the log counts as on disk.
     pub(crate) fn memory_distance(&self) -> i64 {
-        self.physical_memory / 100 * self.with_config(|c| i64::from(c.access_message_in_memory_max_ratio))
+        self.physical_memory / 100
+            * self.with_config(|c| i64::from(c.access_message_in_memory_max_ratio))
     }
 
     /// Name of this broker's address in remarks.
@@ -163,9 +166,9 @@ impl Broker {
         &self,
         work: impl FnOnce() -> R + Send + 'static,
     ) -> Result<R, Refusal> {
-        tokio::task::spawn_blocking(work)
-            .await
-            .map_err(|error| Refusal::error(format!("the request failed inside the broker: {error}")))
+        tokio::task::spawn_blocking(work).await.map_err(|error| {
+            Refusal::error(format!("the request failed inside the broker: {error}"))
+        })
     }
 
     /// The configuration of a group that is being used, made if the configuration allows it.
@@ -177,19 +180,28 @@ impl Broker {
     }
 
     /// The retry topic of a group, made if it is missing.
-    pub(crate) fn ensure_retry_topic(&self, group: &str, queues: i32, unit: bool) -> Option<Arc<TopicConfig>> {
+    pub(crate) fn ensure_retry_topic(
+        &self,
+        group: &str,
+        queues: i32,
+        unit: bool,
+    ) -> Option<Arc<TopicConfig>> {
         let topic = retry_topic(group);
         (queues > 0).then(|| self.topics.create_internal(&topic, queues, unit))
     }
 
     /// Tells the members of a group that its membership has changed.
     pub(crate) fn notify_members(&self, group: &str) {
-        let group_wants = self.groups.get(group).is_none_or(|config| config.notify_consumer_ids_changed_enable);
+        let group_wants = self
+            .groups
+            .get(group)
+            .is_none_or(|config| config.notify_consumer_ids_changed_enable);
         if !group_wants || !self.with_config(|config| config.notify_consumer_ids_changed_enable) {
             return;
         }
         for member in self.consumers.members(group) {
-            let notice = Command::request(request_code::NOTIFY_CONSUMER_IDS_CHANGED).field("consumerGroup", group);
+            let notice = Command::request(request_code::NOTIFY_CONSUMER_IDS_CHANGED)
+                .field("consumerGroup", group);
             if let Err(error) = member.channel.send_oneway(notice) {
                 tracing::debug!(group, client = &*member.client_id, %error, "a consumer was not told of a change");
             }
@@ -201,13 +213,17 @@ impl Broker {
         self.topics.remove(topic);
         self.offsets.remove_topic(topic);
         drop(self.holds.take_topic(topic));
-        self.store.remove_topic(topic).map_err(|error| Refusal::error(error.to_string()))
+        self.store
+            .remove_topic(topic)
+            .map_err(|error| Refusal::error(error.to_string()))
     }
 
     /// Text of `delayOffset.json`, if there is one.
     pub(crate) fn delay_offsets(&self) -> Option<String> {
         let path = self.config().config_dir().join("delayOffset.json");
-        std::fs::read_to_string(path).ok().filter(|text| !text.trim().is_empty())
+        std::fs::read_to_string(path)
+            .ok()
+            .filter(|text| !text.trim().is_empty())
     }
 
     /// The permission of the whole broker has changed: the name servers must know.
@@ -238,7 +254,9 @@ impl Broker {
     pub async fn time_out_pulls(broker: std::sync::Weak<Self>, holds: Arc<Holds<HeldPull>>) {
         loop {
             let expired = holds.expired().await;
-            let Some(broker) = broker.upgrade() else { return };
+            let Some(broker) = broker.upgrade() else {
+                return;
+            };
             for pull in expired {
                 crate::processor::execute_pull(&broker, pull);
             }

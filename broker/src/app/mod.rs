@@ -78,7 +78,9 @@ pub struct App {
 
 impl std::fmt::Debug for App {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("App").field("addr", &self.local_addr()).finish_non_exhaustive()
+        f.debug_struct("App")
+            .field("addr", &self.local_addr())
+            .finish_non_exhaustive()
     }
 }
 
@@ -120,14 +122,22 @@ impl App {
         .map_err(|error| StartError::Internal(error.to_string()))??;
 
         let waker = Arc::new(tasks::PullWaker::new(HELD_PULLS_MAX));
-        let store = opened.open(&config, tables.topics.clone(), waker.clone(), show_progress()).await?;
+        let store = opened
+            .open(
+                &config,
+                tables.topics.clone(),
+                waker.clone(),
+                show_progress(),
+            )
+            .await?;
         let store = Arc::new(store);
         let name_server = config
             .embedded_namesrv_enable
             .then(|| NameServer::open(fs, &config.config_dir(), config.embedded_namesrv_addr()))
             .transpose()?
             .map(Arc::new);
-        let registrar = Registrar::start(settings.clone(), tables.topics.clone(), name_server.clone());
+        let registrar =
+            Registrar::start(settings.clone(), tables.topics.clone(), name_server.clone());
         let registrar = Arc::new(Mutex::new(Some(registrar)));
         let stats = Arc::new(BrokerStats::new(&config.broker_cluster_name));
         let broker = Broker::new(Parts {
@@ -144,20 +154,33 @@ impl App {
         waker.serve(&broker);
         let store_tasks = store.run(&settings);
         let tasks = Tasks::spawn(&broker, name_server.as_ref(), &config);
-        let app = App { broker, store, store_tasks, servers: Vec::new(), namesrv: None, registrar, tasks };
+        let app = App {
+            broker,
+            store,
+            store_tasks,
+            servers: Vec::new(),
+            namesrv: None,
+            registrar,
+            tasks,
+        };
         app.listen(&config, name_server).await
     }
 
     /// Opens the ports, the last step of a start, and registers.
-    async fn listen(mut self, config: &BrokerConfig, name_server: Option<Arc<NameServer>>) -> Result<Self, StartError> {
+    async fn listen(
+        mut self,
+        config: &BrokerConfig,
+        name_server: Option<Arc<NameServer>>,
+    ) -> Result<Self, StartError> {
         if let Some(name_server) = name_server {
             let addr = config.embedded_namesrv_addr();
             self.namesrv = Some(bind("namesrv", addr, config, name_server).await?);
             tracing::info!(%addr, "embedded name server");
         }
-        for (name, addr, port) in
-            [("broker", config.listen_addr(), Port::Main), ("fast", config.fast_listen_addr(), Port::Fast)]
-        {
+        for (name, addr, port) in [
+            ("broker", config.listen_addr(), Port::Main),
+            ("fast", config.fast_listen_addr(), Port::Fast),
+        ] {
             let router = Arc::new(Router::new(self.broker.clone(), port));
             self.servers.push(bind(name, addr, config, router).await?);
         }
@@ -204,7 +227,11 @@ impl App {
             registrar.stop(UNREGISTER_TIMEOUT).await;
         }
         self.broker.release_pulls();
-        let servers = self.servers.into_iter().chain(self.namesrv).map(|server| server.shutdown(DRAIN_TIMEOUT));
+        let servers = self
+            .servers
+            .into_iter()
+            .chain(self.namesrv)
+            .map(|server| server.shutdown(DRAIN_TIMEOUT));
         let all: Vec<_> = servers.map(tokio::spawn).collect();
         for server in all {
             let _ = server.await;
@@ -212,7 +239,9 @@ impl App {
         let tables = timeout(TABLES_TIMEOUT, self.tasks.stop()).await;
         let store = self.store.close(self.store_tasks).await;
         store.map_err(|error| StopError(error.to_string()))?;
-        tables.map_err(|_| StopError("the tables in config/ could not be written in time".to_owned()))?;
+        tables.map_err(|_| {
+            StopError("the tables in config/ could not be written in time".to_owned())
+        })?;
         tracing::info!("stopped");
         Ok(())
     }
@@ -230,8 +259,13 @@ fn refresh(registrar: &Arc<Mutex<Option<Registrar>>>) -> Box<dyn Fn() + Send + S
 
 /// A taken port is found out before anything is changed.
 fn ports_are_free(config: &BrokerConfig) -> Result<(), StartError> {
-    let namesrv = config.embedded_namesrv_enable.then(|| config.embedded_namesrv_addr());
-    for addr in [config.listen_addr(), config.fast_listen_addr()].into_iter().chain(namesrv) {
+    let namesrv = config
+        .embedded_namesrv_enable
+        .then(|| config.embedded_namesrv_addr());
+    for addr in [config.listen_addr(), config.fast_listen_addr()]
+        .into_iter()
+        .chain(namesrv)
+    {
         TcpListener::bind(addr).map_err(|source| StartError::Listen { addr, source })?;
     }
     Ok(())
@@ -246,9 +280,14 @@ async fn bind(
     let idle = Duration::from_secs(config.server_channel_max_idle_time_seconds.max(1) as u64);
     let server = ServerConfig {
         name: name.into(),
-        limits: Limits { idle, ..Limits::default() },
+        limits: Limits {
+            idle,
+            ..Limits::default()
+        },
         backlog: config.server_socket_backlog.max(1),
         ..ServerConfig::default()
     };
-    Server::bind(addr, server, dispatch).await.map_err(|source| StartError::Listen { addr, source })
+    Server::bind(addr, server, dispatch)
+        .await
+        .map_err(|source| StartError::Listen { addr, source })
 }

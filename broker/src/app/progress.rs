@@ -24,16 +24,25 @@ struct State {
 /// A reporter for the start of a broker.
 pub fn show() -> OnStage {
     let terminal = std::io::stderr().is_terminal();
-    let state = Mutex::new(State { what: "", begun: Instant::now(), shown: None });
+    let state = Mutex::new(State {
+        what: "",
+        begun: Instant::now(),
+        shown: None,
+    });
     Arc::new(move |stage| {
         let mut state = state.lock();
         if state.what != stage.what {
-            *state = State { what: stage.what, begun: Instant::now(), shown: None };
+            *state = State {
+                what: stage.what,
+                begun: Instant::now(),
+                shown: None,
+            };
         }
         let elapsed = state.begun.elapsed();
         let every = if terminal { BAR_EVERY } else { LINE_EVERY };
         let finished = stage.done >= stage.total;
-        let due = state.shown.is_none_or(|at| at.elapsed() >= every) || (finished && state.shown.is_some());
+        let due = state.shown.is_none_or(|at| at.elapsed() >= every)
+            || (finished && state.shown.is_some());
         if elapsed < QUIET_FOR || !due {
             return;
         }
@@ -48,13 +57,23 @@ pub fn show() -> OnStage {
 }
 
 fn percent(stage: Stage) -> u64 {
-    stage.done.saturating_mul(100).checked_div(stage.total).unwrap_or(100).min(100)
+    stage
+        .done
+        .saturating_mul(100)
+        .checked_div(stage.total)
+        .unwrap_or(100)
+        .min(100)
 }
 
 fn bar(stage: Stage, elapsed: Duration) -> String {
     let full = (percent(stage) * WIDTH / 100) as usize;
     let empty = WIDTH as usize - full;
-    format!("[{}{}] {}", "#".repeat(full), " ".repeat(empty), line(stage, elapsed))
+    format!(
+        "[{}{}] {}",
+        "#".repeat(full),
+        " ".repeat(empty),
+        line(stage, elapsed)
+    )
 }
 
 fn line(stage: Stage, elapsed: Duration) -> String {
@@ -78,10 +97,23 @@ mod tests {
 
     #[test]
     fn the_bar_fills_up() {
-        let half = Stage { what: "recovering", done: 50 << 20, total: 100 << 20 };
+        let half = Stage {
+            what: "recovering",
+            done: 50 << 20,
+            total: 100 << 20,
+        };
         let text = bar(half, Duration::from_secs(1));
-        assert!(text.starts_with("[###############               ]  50 % recovering: 50 of 100 MiB, 50 MiB/s"));
+        assert!(text.starts_with(
+            "[###############               ]  50 % recovering: 50 of 100 MiB, 50 MiB/s"
+        ));
         assert!(text.ends_with("about 1 s left"));
-        assert_eq!(percent(Stage { what: "", done: 0, total: 0 }), 100);
+        assert_eq!(
+            percent(Stage {
+                what: "",
+                done: 0,
+                total: 0
+            }),
+            100
+        );
     }
 }

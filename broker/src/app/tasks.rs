@@ -29,17 +29,37 @@ pub(super) struct Tasks {
 }
 
 impl Tasks {
-    pub fn spawn(broker: &Arc<Broker>, name_server: Option<&Arc<NameServer>>, config: &BrokerConfig) -> Self {
+    pub fn spawn(
+        broker: &Arc<Broker>,
+        name_server: Option<&Arc<NameServer>>,
+        config: &BrokerConfig,
+    ) -> Self {
         let stop = CancellationToken::new();
         let every = Duration::from_millis(config.flush_consumer_offset_interval.max(100) as u64);
         let mut tables = vec![
-            tokio::spawn(keep_saved(broker.topics.clone(), SaveTime::AtOnce, stop.clone())),
-            tokio::spawn(keep_saved(broker.groups.clone(), SaveTime::AtOnce, stop.clone())),
-            tokio::spawn(keep_saved(broker.offsets.clone(), SaveTime::Every(every), stop.clone())),
+            tokio::spawn(keep_saved(
+                broker.topics.clone(),
+                SaveTime::AtOnce,
+                stop.clone(),
+            )),
+            tokio::spawn(keep_saved(
+                broker.groups.clone(),
+                SaveTime::AtOnce,
+                stop.clone(),
+            )),
+            tokio::spawn(keep_saved(
+                broker.offsets.clone(),
+                SaveTime::Every(every),
+                stop.clone(),
+            )),
         ];
         let mut others = Vec::new();
         if let Some(server) = name_server {
-            tables.push(tokio::spawn(keep_saved(server.kv().clone(), SaveTime::AtOnce, stop.clone())));
+            tables.push(tokio::spawn(keep_saved(
+                server.kv().clone(),
+                SaveTime::AtOnce,
+                stop.clone(),
+            )));
             let (server, stop) = (server.clone(), stop.clone());
             others.push(tokio::spawn(async move { server.run(stop).await }));
         }
@@ -48,7 +68,11 @@ impl Tasks {
         let pulls = Broker::time_out_pulls(Arc::downgrade(broker), broker.holds.clone());
         others.push(tokio::spawn(pulls));
         others.push(tokio::spawn(expire_clients(broker.clone())));
-        Tasks { stop, tables, others }
+        Tasks {
+            stop,
+            tables,
+            others,
+        }
     }
 
     /// Ends all; when this returns the tables are on disk.
@@ -80,7 +104,10 @@ pub(super) struct PullWaker {
 
 impl PullWaker {
     pub fn new(held_max: usize) -> Self {
-        PullWaker { holds: Arc::new(Holds::new(held_max)), broker: OnceLock::new() }
+        PullWaker {
+            holds: Arc::new(Holds::new(held_max)),
+            broker: OnceLock::new(),
+        }
     }
 
     pub fn holds(&self) -> &Arc<Holds<HeldPull>> {
@@ -98,10 +125,19 @@ impl Arrivals for PullWaker {
         if self.holds.is_empty() {
             return;
         }
-        let Some((broker, runtime)) = self.broker.get() else { return };
+        let Some((broker, runtime)) = self.broker.get() else {
+            return;
+        };
         for arrival in batch {
-            for pull in self.holds.arrived(arrival.topic, arrival.queue_id, arrival.queue_offset, arrival.tags_code) {
-                let Some(broker) = broker.upgrade() else { return };
+            for pull in self.holds.arrived(
+                arrival.topic,
+                arrival.queue_id,
+                arrival.queue_offset,
+                arrival.tags_code,
+            ) {
+                let Some(broker) = broker.upgrade() else {
+                    return;
+                };
                 runtime.spawn(async move { execute_pull(&broker, pull) });
             }
         }

@@ -21,7 +21,11 @@ fn main() -> ExitCode {
         Err(error) => return refused(&error),
     };
     if cli.print || cli.print_important {
-        let text = if cli.print { loaded.config.print_all() } else { loaded.config.print_important() };
+        let text = if cli.print {
+            loaded.config.print_all()
+        } else {
+            loaded.config.print_important()
+        };
         print!("{text}");
         return ExitCode::SUCCESS;
     }
@@ -29,7 +33,10 @@ fn main() -> ExitCode {
         return refused(&error);
     }
     log_to_stderr();
-    loaded.notes.iter().for_each(|note| tracing::warn!("{note}"));
+    loaded
+        .notes
+        .iter()
+        .for_each(|note| tracing::warn!("{note}"));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
@@ -56,7 +63,8 @@ fn log_to_stderr() {
 }
 
 async fn run(loaded: Loaded) -> ExitCode {
-    let signals = signal(SignalKind::terminate()).and_then(|term| Ok((term, signal(SignalKind::interrupt())?)));
+    let signals = signal(SignalKind::terminate())
+        .and_then(|term| Ok((term, signal(SignalKind::interrupt())?)));
     let (mut terminate, mut interrupt) = match signals {
         Ok(signals) => signals,
         Err(error) => return refused(&error),

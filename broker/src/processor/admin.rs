@@ -6,7 +6,6 @@ use super::{Answer, Call, Lane, Refusal, answer, consume_stats};
 use crate::config::UpdateError;
 use crate::store::CleanPolicy;
 
-
 pub(super) fn lane(request_code: i32) -> Option<Lane> {
     Some(match request_code {
         code::UPDATE_BROKER_CONFIG => Lane::Waiting(update_config),
@@ -37,10 +36,18 @@ fn update_config(call: Call, reply: Reply) {
 }
 
 fn update_config_now(call: &Call) -> Answer {
-    let updated = call.broker.settings.update(&call.request.body).map_err(|error| match error {
-        UpdateError::BlackListed => Refusal::new(response_code::NO_PERMISSION, error.to_string()),
-        UpdateError::Invalid(_) | UpdateError::Unwritable { .. } => Refusal::error(error.to_string()),
-    })?;
+    let updated = call
+        .broker
+        .settings
+        .update(&call.request.body)
+        .map_err(|error| match error {
+            UpdateError::BlackListed => {
+                Refusal::new(response_code::NO_PERMISSION, error.to_string())
+            }
+            UpdateError::Invalid(_) | UpdateError::Unwritable { .. } => {
+                Refusal::error(error.to_string())
+            }
+        })?;
     tracing::info!(changed = ?updated.changed, peer = %call.conn.peer(), "configuration changed");
     if updated.permission_changed {
         call.broker.permission_changed();
@@ -55,29 +62,43 @@ fn update_config_now(call: &Call) -> Answer {
 /// 26: the effective configuration.
 fn config(call: &Call) -> Answer {
     let settings = &call.broker.settings;
-    Ok(Response::ok().field("version", settings.version().to_json()).body(settings.get().print_all()))
+    Ok(Response::ok()
+        .field("version", settings.version().to_json())
+        .body(settings.get().print_all()))
 }
 
 /// 28: figures of the broker.
 fn runtime_info(call: &Call) -> Answer {
     let broker = &call.broker;
-    Ok(Response::ok().body(broker.stats.runtime_body(&broker.config(), &broker.store.facts())))
+    Ok(Response::ok().body(
+        broker
+            .stats
+            .runtime_body(&broker.config(), &broker.store.facts()),
+    ))
 }
 
 /// 43: the offsets of all groups.
 fn all_offsets(call: &Call) -> Answer {
-    Ok(Response::ok().with_fields().body(call.broker.offsets.body()))
+    Ok(Response::ok()
+        .with_fields()
+        .body(call.broker.offsets.body()))
 }
 
 /// 45: how far each delay level was delivered: the table as it lies in the store.
 fn delay_offsets(call: &Call) -> Answer {
-    let text = call.broker.delay_offsets().unwrap_or_else(|| r#"{"offsetTable":{}}"#.to_owned());
+    let text = call
+        .broker
+        .delay_offsets()
+        .unwrap_or_else(|| r#"{"offsetTable":{}}"#.to_owned());
     Ok(Response::ok().body(text))
 }
 
 /// 306: removes queue files before the beginning of the log.
 fn clean_queues(call: &Call) -> Answer {
-    call.broker.store.clean_queues().map_err(|error| Refusal::error(error.to_string()))?;
+    call.broker
+        .store
+        .clean_queues()
+        .map_err(|error| Refusal::error(error.to_string()))?;
     Ok(Response::ok())
 }
 
@@ -86,7 +107,10 @@ fn clean_unused_topics(call: &Call) -> Answer {
     let broker = &call.broker;
     for topic in broker.store.topics() {
         if !broker.topics.contains(&topic) && !broker.topics.is_system(&topic) {
-            broker.store.remove_topic(&topic).map_err(|error| Refusal::error(error.to_string()))?;
+            broker
+                .store
+                .remove_topic(&topic)
+                .map_err(|error| Refusal::error(error.to_string()))?;
             tracing::info!(topic = &*topic, "queues of an unused topic removed");
         }
     }
@@ -95,7 +119,10 @@ fn clean_unused_topics(call: &Call) -> Answer {
 
 /// 329: removes expired log files now, whatever the hour.
 fn delete_expired(call: &Call) -> Answer {
-    call.broker.store.clean_log(&call.broker.with_config(CleanPolicy::now), true).map_err(|error| Refusal::error(error.to_string()))?;
+    call.broker
+        .store
+        .clean_log(&call.broker.with_config(CleanPolicy::now), true)
+        .map_err(|error| Refusal::error(error.to_string()))?;
     Ok(Response::ok())
 }
 
@@ -104,12 +131,15 @@ fn statistics(call: &Call) -> Answer {
     let (name, key) = (call.text("statsName")?, call.text("statsKey")?);
     match call.broker.stats.windows_body(name, key) {
         Some(body) => Ok(Response::ok().body(body)),
-        None => Err(Refusal::error(format!("The stats <{name}> <{key}> not exist"))),
+        None => Err(Refusal::error(format!(
+            "The stats <{name}> <{key}> not exist"
+        ))),
     }
 }
 
 /// 50 to 54: there is no access control, which is said instead of leaving the tool to time out.
 fn acl(_: &Call) -> Answer {
-    Err(Refusal::error("access control lists are not served by LedgerMQ: restrict access by the network"))
+    Err(Refusal::error(
+        "access control lists are not served by LedgerMQ: restrict access by the network",
+    ))
 }
-

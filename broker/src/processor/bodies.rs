@@ -24,23 +24,38 @@ pub(super) fn encode<T: serde::Serialize>(body: &T) -> Result<Vec<u8>, Refusal> 
 
 /// A list of texts.
 pub(super) fn texts<T: Into<String>>(texts: impl IntoIterator<Item = T>) -> Node {
-    Node::List(texts.into_iter().map(|text| Node::Text(text.into())).collect())
+    Node::List(
+        texts
+            .into_iter()
+            .map(|text| Node::Text(text.into()))
+            .collect(),
+    )
 }
 
 /// A number that may have a fraction.
 pub(super) fn real(value: f64) -> Node {
     let text = value.to_string();
-    Node::Number(if text.contains('.') { text } else { format!("{text}.0") })
+    Node::Number(if text.contains('.') {
+        text
+    } else {
+        format!("{text}.0")
+    })
 }
 
 /// A queue of this broker, as bodies name it.
 pub(super) fn queue(broker: &Broker, topic: &str, queue_id: i32) -> Map {
-    Map::new().with("brokerName", broker.broker_name.as_str()).with("queueId", queue_id).with("topic", topic)
+    Map::new()
+        .with("brokerName", broker.broker_name.as_str())
+        .with("queueId", queue_id)
+        .with("topic", topic)
 }
 
 /// The same in the place of a key: fastjson writes the object as it is.
 pub(super) fn queue_key(broker: &Broker, topic: &str, queue_id: i32) -> Key {
-    Key { text: compact(&queue(broker, topic, queue_id)), quoted: false }
+    Key {
+        text: compact(&queue(broker, topic, queue_id)),
+        quoted: false,
+    }
 }
 
 /// A subscription.
@@ -50,7 +65,10 @@ pub(super) fn subscription(subscription: &Subscription) -> Map {
     Map::new()
         .with("classFilterMode", data.class_filter_mode)
         .with("codeSet", Node::List(codes))
-        .with("expressionType", data.expression_type.as_deref().unwrap_or(TAG))
+        .with(
+            "expressionType",
+            data.expression_type.as_deref().unwrap_or(TAG),
+        )
         .with("subString", data.sub_string.as_str())
         .with("subVersion", data.sub_version)
         .with("tagsSet", texts(data.tags_set.iter().cloned()))

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use remoting::body::{
-    CheckClientBody, ConsumeType, ConsumerData, HeartbeatData, LockBatchBody, LockBatchResponseBody, MessageModel,
+    CheckClientBody, ConsumeType, ConsumerData, HeartbeatData, LockBatchBody,
+    LockBatchResponseBody, MessageModel,
 };
 use remoting::message::{RETRY_PREFIX, TOPIC_LEN_MAX};
 use remoting::{Connection, Response, response_code};
 
 use super::{Answer, Call, Refusal};
-use crate::clients::consumers::{Manner, RETURNS_WITHIN};
 use crate::clients::Member;
+use crate::clients::consumers::{Manner, RETURNS_WITHIN};
 use crate::filter::{SQL92_NOT_SUPPORTED, TagFilter, is_tag_type};
 use crate::service::{Broker, now_ms};
 
@@ -38,7 +39,9 @@ pub(super) fn heartbeat(call: &Call) -> Answer {
         }
     }
     for data in &heartbeat.producer_data_set {
-        call.broker.producers.register(&data.group_name, member.clone());
+        call.broker
+            .producers
+            .register(&data.group_name, member.clone());
     }
     match refused {
         Some(refusal) => Err(refusal),
@@ -61,7 +64,9 @@ fn register_consumer(
     let Some(config) = broker.group(group) else {
         return Err(Refusal::new(
             response_code::SUBSCRIPTION_GROUP_NOT_EXIST,
-            format!("the consumer group {group} does not exist and autoCreateSubscriptionGroup is false"),
+            format!(
+                "the consumer group {group} does not exist and autoCreateSubscriptionGroup is false"
+            ),
         ));
     };
     broker.ensure_retry_topic(group, config.retry_queues, data.unit_mode);
@@ -70,7 +75,10 @@ fn register_consumer(
         message_model: data.message_model,
         consume_from_where: data.consume_from_where,
     };
-    if broker.consumers.register(group, member.clone(), manner, data.subscription_data_set) {
+    if broker
+        .consumers
+        .register(group, member.clone(), manner, data.subscription_data_set)
+    {
         broker.notify_members(group);
     }
     Ok(())
@@ -111,7 +119,9 @@ pub(super) fn check_config(call: &Call) -> Answer {
         return Ok(Response::ok());
     }
     let check: CheckClientBody = call.body()?;
-    let Some(subscription) = check.subscription_data else { return Ok(Response::ok()) };
+    let Some(subscription) = check.subscription_data else {
+        return Ok(Response::ok());
+    };
     if is_tag_type(subscription.expression_type.as_deref()) {
         return Ok(Response::ok());
     }
@@ -125,7 +135,13 @@ pub(super) fn lock_queues(call: &Call) -> Answer {
     let mut granted = LockBatchResponseBody::default();
     for queue in asked.mq_set {
         let locks = &call.broker.locks;
-        if locks.try_lock(&asked.consumer_group, &queue.topic, queue.queue_id, &asked.client_id, now) {
+        if locks.try_lock(
+            &asked.consumer_group,
+            &queue.topic,
+            queue.queue_id,
+            &asked.client_id,
+            now,
+        ) {
             granted.lock_ok_mq_set.push(queue);
         }
     }
@@ -136,7 +152,12 @@ pub(super) fn lock_queues(call: &Call) -> Answer {
 pub(super) fn unlock_queues(call: &Call) -> Answer {
     let asked: LockBatchBody = call.body()?;
     for queue in &asked.mq_set {
-        call.broker.locks.unlock(&asked.consumer_group, &queue.topic, queue.queue_id, &asked.client_id);
+        call.broker.locks.unlock(
+            &asked.consumer_group,
+            &queue.topic,
+            queue.queue_id,
+            &asked.client_id,
+        );
     }
     Ok(Response::ok())
 }
@@ -160,6 +181,9 @@ pub(super) fn closed(broker: &Arc<Broker>, conn: &Arc<Connection>) {
 /// The filter of a subscription text in a request, or why it cannot be read.
 pub(super) fn filter_of_request(expression: Option<&str>) -> Result<TagFilter, Refusal> {
     TagFilter::parse(expression).map_err(|_| {
-        Refusal::new(response_code::SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed")
+        Refusal::new(
+            response_code::SUBSCRIPTION_PARSE_FAILED,
+            "parse the consumer's subscription failed",
+        )
     })
 }

@@ -20,7 +20,11 @@ pub(super) fn of_group(call: &Call) -> Answer {
         .filter(|topic| !topic.is_empty())
         .map(str::to_owned)
         .collect();
-    let topics = if named.is_empty() { call.broker.offsets.topics_of(group) } else { named };
+    let topics = if named.is_empty() {
+        call.broker.offsets.topics_of(group)
+    } else {
+        named
+    };
     let (map, _) = table(&call.broker, group, &topics);
     Ok(Response::ok().body(body(&map)))
 }
@@ -30,15 +34,26 @@ fn table(broker: &Broker, group: &str, topics: &BTreeSet<String>) -> (Map, i64) 
     let (mut table, mut tps, mut behind) = (Map::new(), 0.0, 0);
     let view = broker.consumers.view(group);
     for topic in topics {
-        let Some(config) = broker.topics.get(topic) else { continue };
+        let Some(config) = broker.topics.get(topic) else {
+            continue;
+        };
         // A group that is connected but reads the topic no more keeps old offsets that mean nothing.
-        if view.as_ref().is_some_and(|view| !view.subscriptions.iter().any(|entry| entry.data.topic == *topic)) {
+        if view.as_ref().is_some_and(|view| {
+            !view
+                .subscriptions
+                .iter()
+                .any(|entry| entry.data.topic == *topic)
+        }) {
             continue;
         }
         for queue_id in 0..config.read_queues {
             let max = broker.store.queue_range(topic, queue_id).1.max(0);
             let consumed = broker.offsets.query(group, topic, queue_id).unwrap_or(0);
-            let last = if consumed > 0 { broker.store.store_time(topic, queue_id, consumed - 1) } else { None };
+            let last = if consumed > 0 {
+                broker.store.store_time(topic, queue_id, consumed - 1)
+            } else {
+                None
+            };
             let entry = Map::new()
                 .with("brokerOffset", max)
                 .with("consumerOffset", consumed)
@@ -49,7 +64,12 @@ fn table(broker: &Broker, group: &str, topics: &BTreeSet<String>) -> (Map, i64) 
         }
         tps += broker.stats.consume_tps(topic, group);
     }
-    (Map::new().with("consumeTps", real(tps)).with("offsetTable", table), behind)
+    (
+        Map::new()
+            .with("consumeTps", real(tps))
+            .with("offsetTable", table),
+        behind,
+    )
 }
 
 /// 317: the same for every group of the broker.
@@ -83,7 +103,13 @@ pub(super) fn of_broker(call: &Call) -> Answer {
 /// 308: by queue, the smallest offset among the other groups of a topic.
 pub(super) fn correction(call: &Call) -> Answer {
     let (topic, compared) = (call.text("topic")?, call.text("compareGroup")?);
-    let left_out: BTreeSet<&str> = call.request.ext.get("filterGroups").unwrap_or_default().split(',').collect();
+    let left_out: BTreeSet<&str> = call
+        .request
+        .ext
+        .get("filterGroups")
+        .unwrap_or_default()
+        .split(',')
+        .collect();
     let own = call.broker.offsets.queues(compared, topic);
     let mut smallest: BTreeMap<i32, i64> = BTreeMap::new();
     for group in call.broker.offsets.groups_of(topic) {
@@ -91,7 +117,10 @@ pub(super) fn correction(call: &Call) -> Answer {
             continue;
         }
         for (queue_id, offset) in call.broker.offsets.queues(&group, topic) {
-            smallest.entry(queue_id).and_modify(|known| *known = offset.min(*known)).or_insert(offset);
+            smallest
+                .entry(queue_id)
+                .and_modify(|known| *known = offset.min(*known))
+                .or_insert(offset);
         }
     }
     let mut table = Map::new();

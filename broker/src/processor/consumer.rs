@@ -11,10 +11,16 @@ pub(super) fn client_ids(call: &Call) -> Answer {
     let group = call.text("consumerGroup")?;
     let ids = call.broker.consumers.client_ids(group);
     if ids.is_empty() {
-        return Err(Refusal::error(format!("no consumer for this group, {group}")));
+        return Err(Refusal::error(format!(
+            "no consumer for this group, {group}"
+        )));
     }
-    let body = ConsumerListBody { consumer_id_list: ids.iter().map(ToString::to_string).collect() };
-    Ok(Response::ok().with_fields().body(super::bodies::encode(&body)?))
+    let body = ConsumerListBody {
+        consumer_id_list: ids.iter().map(ToString::to_string).collect(),
+    };
+    Ok(Response::ok()
+        .with_fields()
+        .body(super::bodies::encode(&body)?))
 }
 
 /// 14: how far a group has consumed a queue.
@@ -26,8 +32,17 @@ pub(super) fn query_offset(call: &Call) -> Answer {
     }
     // A group that is new to a queue which still has its first message in memory begins there;
     // otherwise its own rule (first, last, time) decides, which 22 sets in motion.
-    let zero_wanted = call.request.ext.get_bool("setZeroIfNotFound").unwrap_or(true);
-    if zero_wanted && call.broker.store.begins_in_memory(topic, queue_id, call.broker.memory_distance()) {
+    let zero_wanted = call
+        .request
+        .ext
+        .get_bool("setZeroIfNotFound")
+        .unwrap_or(true);
+    if zero_wanted
+        && call
+            .broker
+            .store
+            .begins_in_memory(topic, queue_id, call.broker.memory_distance())
+    {
         return Ok(Response::ok().field("offset", 0_i64));
     }
     Err(Refusal::new(
@@ -42,7 +57,9 @@ pub(super) fn update_offset(call: &Call) -> Answer {
     let (group, topic) = (call.text("consumerGroup")?, call.text("topic")?);
     let (queue_id, offset) = (call.i32("queueId")?, call.i64("commitOffset")?);
     if offset < 0 {
-        return Err(Refusal::error(format!("the offset {offset} is negative and was not stored")));
+        return Err(Refusal::error(format!(
+            "the offset {offset} is negative and was not stored"
+        )));
     }
     call.broker.offsets.commit(group, topic, queue_id, offset);
     Ok(Response::ok().with_fields())
@@ -81,5 +98,11 @@ pub(super) fn min_offset(call: &Call) -> Answer {
 pub(super) fn earliest_time(call: &Call) -> Answer {
     let (topic, queue_id) = (call.text("topic")?, call.i32("queueId")?);
     let (min, _) = call.broker.store.queue_range(topic, queue_id);
-    Ok(Response::ok().field("timestamp", call.broker.store.store_time(topic, queue_id, min).unwrap_or(-1)))
+    Ok(Response::ok().field(
+        "timestamp",
+        call.broker
+            .store
+            .store_time(topic, queue_id, min)
+            .unwrap_or(-1),
+    ))
 }

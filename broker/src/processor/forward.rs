@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use remoting::message::OffsetId;
-use remoting::{CallError, Command, Connection, Reply, Response, fastjson, request_code, response_code};
+use remoting::{
+    CallError, Command, Connection, Reply, Response, fastjson, request_code, response_code,
+};
 
 use super::bodies::body;
 use super::{Answer, Call, Refusal, answer};
@@ -21,7 +23,10 @@ const FORWARD_SINCE: i32 = 62;
 
 /// 307: what a consumer is doing.
 pub(super) fn running_info(call: Call, reply: Reply) {
-    let command = Command { ext: call.request.ext.clone(), ..Command::request(request_code::GET_CONSUMER_RUNNING_INFO) };
+    let command = Command {
+        ext: call.request.ext.clone(),
+        ..Command::request(request_code::GET_CONSUMER_RUNNING_INFO)
+    };
     tokio::spawn(async move { reply.send(answer(forward(&call, command).await)) });
 }
 
@@ -33,12 +38,19 @@ pub(super) fn consume_directly(call: Call, reply: Reply) {
 async fn give_message(call: Call) -> Answer {
     let mut ext = call.request.ext.clone();
     ext.set("brokerName", &call.broker.broker_name);
-    let mut command = Command { ext, ..Command::request(request_code::CONSUME_MESSAGE_DIRECTLY) };
+    let mut command = Command {
+        ext,
+        ..Command::request(request_code::CONSUME_MESSAGE_DIRECTLY)
+    };
     if let Some(id) = call.request.ext.get("msgId") {
         let offset = OffsetId::parse(id).map(|(_, offset)| offset);
         let (broker, id) = (call.broker.clone(), id.to_owned());
-        let message = call.broker.run_blocking(move || broker.store.message_at(offset?)).await?;
-        let message = message.ok_or_else(|| Refusal::error(format!("there is no message with the id {id}")))?;
+        let message = call
+            .broker
+            .run_blocking(move || broker.store.message_at(offset?))
+            .await?;
+        let message = message
+            .ok_or_else(|| Refusal::error(format!("there is no message with the id {id}")))?;
         command = command.with_body(message);
     }
     forward(&call, command).await
@@ -50,7 +62,9 @@ async fn forward(call: &Call, command: Command) -> Answer {
         .broker
         .consumers
         .find(group, client_id)
-        .ok_or_else(|| Refusal::error(format!("The Consumer <{group}> <{client_id}> not online")))?;
+        .ok_or_else(|| {
+            Refusal::error(format!("The Consumer <{group}> <{client_id}> not online"))
+        })?;
     if member.version < FORWARD_SINCE {
         return Err(Refusal::error(format!(
             "The Consumer <{client_id}> Version <{}> too low to finish, please upgrade it to V3_1_8_SNAPSHOT",
@@ -63,7 +77,9 @@ async fn forward(call: &Call, command: Command) -> Answer {
             response_code::CONSUME_MSG_TIMEOUT,
             format!("consumer <{group}> <{client_id}> Timeout: {error}"),
         )),
-        Err(error) => Err(Refusal::error(format!("consumer <{group}> <{client_id}>: {error}"))),
+        Err(error) => Err(Refusal::error(format!(
+            "consumer <{group}> <{client_id}>: {error}"
+        ))),
     }
 }
 
@@ -74,7 +90,11 @@ pub(super) fn consumer_status(call: Call, reply: Reply) {
 
 async fn collect_status(call: &Call) -> Answer {
     let (topic, group) = (call.text("topic")?, call.text("group")?);
-    let only = call.request.ext.get("clientAddr").filter(|id| !id.is_empty());
+    let only = call
+        .request
+        .ext
+        .get("clientAddr")
+        .filter(|id| !id.is_empty());
     let members: Vec<Member<Arc<Connection>>> = call
         .broker
         .consumers
@@ -83,7 +103,9 @@ async fn collect_status(call: &Call) -> Answer {
         .filter(|member| only.is_none_or(|id| &*member.client_id == id))
         .collect();
     if members.is_empty() {
-        return Err(Refusal::error(format!("No Any Consumer online in the consumer group: [{group}]")));
+        return Err(Refusal::error(format!(
+            "No Any Consumer online in the consumer group: [{group}]"
+        )));
     }
     let mut table = Map::new();
     for member in members {
@@ -94,19 +116,31 @@ async fn collect_status(call: &Call) -> Answer {
             Ok(answer) if answer.code == response_code::SUCCESS => {
                 table.push(&member.client_id, queue_table(&answer)?);
             }
-            Ok(answer) => tracing::warn!(client = &*member.client_id, remark = answer.remark(), "no consumer status"),
+            Ok(answer) => tracing::warn!(
+                client = &*member.client_id,
+                remark = answer.remark(),
+                "no consumer status"
+            ),
             Err(error) => tracing::warn!(client = &*member.client_id, %error, "no consumer status"),
         }
     }
-    Ok(Response::ok().body(body(&Map::new().with("consumerTable", table).with("messageQueueTable", Map::new()))))
+    Ok(Response::ok().body(body(
+        &Map::new()
+            .with("consumerTable", table)
+            .with("messageQueueTable", Map::new()),
+    )))
 }
 
 fn queue_table(answer: &Command) -> Result<Map, Refusal> {
-    let value = fastjson::parse(&answer.body)
-        .map_err(|error| Refusal::error(format!("the consumer's answer cannot be read: {error}")))?;
+    let value = fastjson::parse(&answer.body).map_err(|error| {
+        Refusal::error(format!("the consumer's answer cannot be read: {error}"))
+    })?;
     let mut table = Map::new();
     for (queue, offset) in value["messageQueueTable"].as_object().into_iter().flatten() {
-        let key = Key { text: queue.clone(), quoted: false };
+        let key = Key {
+            text: queue.clone(),
+            quoted: false,
+        };
         table.push_key(key, Node::Number(offset.as_i64().unwrap_or(-1).to_string()));
     }
     Ok(table)

@@ -32,17 +32,23 @@ pub(super) fn lane(request_code: i32) -> Option<Lane> {
 
 /// Answers once the table is on disk.
 fn after_save(call: Call, reply: Reply, done: Answer) {
-    let Ok(response) = done else { return reply.send(answer(done)) };
+    let Ok(response) = done else {
+        return reply.send(answer(done));
+    };
     tokio::spawn(async move {
         reply.send(match call.broker.groups.file().saved(SAVE_TIMEOUT).await {
             true => response,
-            false => Response::error(response_code::SYSTEM_ERROR, "subscriptionGroup.json could not be written in time"),
+            false => Response::error(
+                response_code::SYSTEM_ERROR,
+                "subscriptionGroup.json could not be written in time",
+            ),
         });
     });
 }
 
 fn json(call: &Call) -> Result<Node, Refusal> {
-    parse(&call.request.body).map_err(|error| Refusal::error(format!("the body is no JSON: {error}")))
+    parse(&call.request.body)
+        .map_err(|error| Refusal::error(format!("the body is no JSON: {error}")))
 }
 
 /// 200: creates or changes a group, and makes its retry topic, so that tools find its route at once.
@@ -57,8 +63,14 @@ fn create(call: Call, reply: Reply) {
 /// 225: the same for several groups.
 fn create_list(call: Call, reply: Reply) {
     let done = json(&call).and_then(|node| {
-        let list = node.as_map().and_then(|map| map.get("groupConfigList")).and_then(Node::as_list);
-        list.unwrap_or_default().iter().filter_map(Node::as_map).try_for_each(|map| put(&call, map).map(drop))?;
+        let list = node
+            .as_map()
+            .and_then(|map| map.get("groupConfigList"))
+            .and_then(Node::as_list);
+        list.unwrap_or_default()
+            .iter()
+            .filter_map(Node::as_map)
+            .try_for_each(|map| put(&call, map).map(drop))?;
         Ok(Response::ok())
     });
     after_save(call, reply, done);
@@ -87,7 +99,10 @@ fn one(call: &Call) -> Answer {
     let group = call.text("group")?;
     match call.broker.groups.get(group) {
         Some(config) => Ok(Response::ok().body(body(&config.to_map()))),
-        None => Err(Refusal::new(response_code::SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker")),
+        None => Err(Refusal::new(
+            response_code::SUBSCRIPTION_GROUP_NOT_EXIST,
+            "No group in this broker",
+        )),
     }
 }
 
@@ -101,7 +116,11 @@ fn delete_now(call: &Call) -> Answer {
     let group = call.text("groupName")?;
     let ext = &call.request.ext;
     call.broker.groups.remove(group);
-    if ext.get_bool("removeOffset").or_else(|| ext.get_bool("cleanOffset")).unwrap_or(false) {
+    if ext
+        .get_bool("removeOffset")
+        .or_else(|| ext.get_bool("cleanOffset"))
+        .unwrap_or(false)
+    {
         call.broker.offsets.remove_group(group);
     }
     tracing::info!(group, peer = %call.conn.peer(), "consumer group deleted");
@@ -122,7 +141,10 @@ fn consumer_connections(call: &Call) -> Answer {
         table.push(&entry.data.topic, subscription(entry));
     }
     let map = Map::new()
-        .with("connectionSet", Node::List(view.members.iter().map(connection).collect()))
+        .with(
+            "connectionSet",
+            Node::List(view.members.iter().map(connection).collect()),
+        )
         .with("consumeFromWhere", view.manner.consume_from_where.name())
         .with("consumeType", view.manner.consume_type.name())
         .with("messageModel", view.manner.message_model.name())
@@ -134,9 +156,14 @@ fn consumer_connections(call: &Call) -> Answer {
 fn producer_connections(call: &Call) -> Answer {
     let group = call.text("producerGroup")?;
     let Some(members) = call.broker.producers.members(group) else {
-        return Err(Refusal::error(format!("the producer group[{group}] not exist")));
+        return Err(Refusal::error(format!(
+            "the producer group[{group}] not exist"
+        )));
     };
-    let map = Map::new().with("connectionSet", Node::List(members.iter().map(connection).collect()));
+    let map = Map::new().with(
+        "connectionSet",
+        Node::List(members.iter().map(connection).collect()),
+    );
     Ok(Response::ok().body(body(&map)))
 }
 
@@ -163,13 +190,21 @@ fn all_producers(call: &Call) -> Answer {
 fn clone_offsets(call: &Call) -> Answer {
     let (from, to) = (call.text("srcGroup")?, call.text("destGroup")?);
     let offline = call.request.ext.get_bool("offline").unwrap_or(true);
-    let topics = match call.request.ext.get("topic").filter(|topic| !topic.trim().is_empty()) {
+    let topics = match call
+        .request
+        .ext
+        .get("topic")
+        .filter(|topic| !topic.trim().is_empty())
+    {
         Some(topic) => BTreeSet::from([topic.to_owned()]),
         None => call.broker.offsets.topics_of(from),
     };
     for topic in topics {
         let subscribed = || match call.broker.consumers.view(from) {
-            Some(view) => view.subscriptions.iter().any(|entry| entry.data.topic == topic),
+            Some(view) => view
+                .subscriptions
+                .iter()
+                .any(|entry| entry.data.topic == topic),
             None => true,
         };
         if call.broker.topics.contains(&topic) && (offline || subscribed()) {
@@ -190,7 +225,10 @@ fn subscription_of_group(call: &Call) -> Answer {
     let (group, topic) = (call.text("group")?, call.text("topic")?);
     let mut map = Map::new().with("group", group);
     if let Some(view) = call.broker.consumers.view(group)
-        && let Some(entry) = view.subscriptions.iter().find(|entry| entry.data.topic == topic)
+        && let Some(entry) = view
+            .subscriptions
+            .iter()
+            .find(|entry| entry.data.topic == topic)
     {
         map.push("subscriptionData", subscription(entry));
     }

@@ -44,7 +44,10 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     pub fn new(code: i32, remark: impl Into<Cow<'static, str>>) -> Self {
-        Refusal { code, remark: remark.into() }
+        Refusal {
+            code,
+            remark: remark.into(),
+        }
     }
 
     /// Code 1, as Java answers most of what it cannot do.
@@ -113,8 +116,9 @@ impl Call {
         if self.request.body.is_empty() {
             return Err(Refusal::error("the request has no body"));
         }
-        remoting::fastjson::from_slice(&self.request.body)
-            .map_err(|error| Refusal::error(format!("the body of the request cannot be read: {error}")))
+        remoting::fastjson::from_slice(&self.request.body).map_err(|error| {
+            Refusal::error(format!("the body of the request cannot be read: {error}"))
+        })
     }
 }
 
@@ -149,10 +153,16 @@ impl Router {
     }
 
     fn serve(&self, lane: Lane, conn: &Arc<Connection>, request: Command, reply: Reply) {
-        let call = Call { broker: self.broker.clone(), conn: conn.clone(), request };
+        let call = Call {
+            broker: self.broker.clone(),
+            conn: conn.clone(),
+            request,
+        };
         match lane {
             Lane::Quick(handler) => reply.send(answer(handler(&call))),
-            Lane::Slow(handler) => self.broker.blocking(move || reply.send(answer(handler(&call)))),
+            Lane::Slow(handler) => self
+                .broker
+                .blocking(move || reply.send(answer(handler(&call)))),
             Lane::Waiting(handler) => handler(call, reply),
         }
     }
@@ -209,6 +219,10 @@ fn lane(request_code: i32) -> Option<Lane> {
         code::CONSUME_MESSAGE_DIRECTLY => Waiting(forward::consume_directly),
         code::INVOKE_BROKER_TO_GET_CONSUMER_STATUS => Waiting(forward::consumer_status),
         code::INVOKE_BROKER_TO_RESET_OFFSET => Slow(reset::handle),
-        other => return topics::lane(other).or_else(|| groups::lane(other)).or_else(|| admin::lane(other)),
+        other => {
+            return topics::lane(other)
+                .or_else(|| groups::lane(other))
+                .or_else(|| admin::lane(other));
+        }
     })
 }

@@ -73,16 +73,25 @@ fn unknown_group(group: &str) -> Refusal {
 }
 
 /// The checks before the store is asked, in Java's order; gives the filter.
-fn check(broker: &Broker, conn: &Connection, header: &PullMessageHeader<'_>) -> Result<Arc<TagFilter>, Refusal> {
+fn check(
+    broker: &Broker,
+    conn: &Connection,
+    header: &PullMessageHeader<'_>,
+) -> Result<Arc<TagFilter>, Refusal> {
     let (group, topic) = (header.consumer_group, header.topic);
     let no_permission = |remark: String| Refusal::new(response_code::NO_PERMISSION, remark);
     if !broker.is_readable() {
-        return Err(no_permission(format!("the broker[{}] pulling message is forbidden", broker.host_name())));
+        return Err(no_permission(format!(
+            "the broker[{}] pulling message is forbidden",
+            broker.host_name()
+        )));
     }
     super::client::check_group_name(group)?;
     let config = broker.group(group).ok_or_else(|| unknown_group(group))?;
     if !config.consume_enable {
-        return Err(no_permission(format!("subscription group no permission, {group}")));
+        return Err(no_permission(format!(
+            "subscription group no permission, {group}"
+        )));
     }
     let Some(topic_config) = broker.topics.get(topic) else {
         return Err(Refusal::new(
@@ -91,7 +100,9 @@ fn check(broker: &Broker, conn: &Connection, header: &PullMessageHeader<'_>) -> 
         ));
     };
     if !topic_config.is_readable() {
-        return Err(no_permission(format!("the topic[{topic}] pulling message is forbidden")));
+        return Err(no_permission(format!(
+            "the topic[{topic}] pulling message is forbidden"
+        )));
     }
     let (queue_id, queues) = (header.queue_id, topic_config.read_queues);
     if queue_id < 0 || queue_id >= queues {
@@ -122,19 +133,30 @@ fn filter_of_heartbeat(
     broadcast_enabled: bool,
 ) -> Result<Arc<TagFilter>, Refusal> {
     let missing = |what: &str| {
-        Refusal::new(response_code::SUBSCRIPTION_NOT_EXIST, format!("the consumer's {what} not exist{FAQ}"))
+        Refusal::new(
+            response_code::SUBSCRIPTION_NOT_EXIST,
+            format!("the consumer's {what} not exist{FAQ}"),
+        )
     };
-    let Lookup::Group { manner, subscription } = broker.consumers.lookup(header.consumer_group, header.topic)
+    let Lookup::Group {
+        manner,
+        subscription,
+    } = broker.consumers.lookup(header.consumer_group, header.topic)
     else {
         return Err(missing("group info"));
     };
     if !broadcast_enabled && manner.message_model == MessageModel::Broadcasting {
         return Err(Refusal::new(
             response_code::NO_PERMISSION,
-            format!("the consumer group[{}] can not consume by broadcast way", header.consumer_group),
+            format!(
+                "the consumer group[{}] can not consume by broadcast way",
+                header.consumer_group
+            ),
         ));
     }
-    let Some(subscription) = subscription else { return Err(missing("subscription")) };
+    let Some(subscription) = subscription else {
+        return Err(missing("subscription"));
+    };
     if subscription.data.sub_version < header.sub_version {
         return Err(Refusal::new(
             response_code::SUBSCRIPTION_NOT_LATEST,
@@ -149,7 +171,12 @@ fn filter_of_heartbeat(
 
 fn commit_offset(broker: &Broker, header: &PullMessageHeader<'_>) {
     if header.sys_flag & FLAG_COMMIT_OFFSET != 0 && header.commit_offset >= 0 {
-        broker.offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset);
+        broker.offsets.commit(
+            header.consumer_group,
+            header.topic,
+            header.queue_id,
+            header.commit_offset,
+        );
     }
 }
 
@@ -162,7 +189,8 @@ impl HeldPull {
         reply: Reply,
     ) -> Self {
         let wanted = Duration::from_millis(header.suspend_timeout_millis.max(0) as u64);
-        let suspend = (header.sys_flag & FLAG_SUSPEND != 0).then(|| broker.hold_time(wanted).min(HOLD_MAX));
+        let suspend =
+            (header.sys_flag & FLAG_SUSPEND != 0).then(|| broker.hold_time(wanted).min(HOLD_MAX));
         HeldPull {
             conn: conn.clone(),
             reply,
@@ -171,7 +199,10 @@ impl HeldPull {
             queue_id: header.queue_id,
             offset: header.queue_offset,
             max_messages: header.max_msg_nums.max(0) as usize,
-            max_bytes: header.max_msg_bytes.filter(|&bytes| bytes > 0).map(|bytes| bytes as usize),
+            max_bytes: header
+                .max_msg_bytes
+                .filter(|&bytes| bytes > 0)
+                .map(|bytes| bytes as usize),
             filter,
             suspend: suspend.filter(|time| !time.is_zero()),
         }
@@ -224,7 +255,8 @@ pub(crate) fn limits(config: &BrokerConfig, physical_memory: i64) -> GetLimits {
             size(config.max_transfer_bytes_on_message_in_disk),
             size(config.max_transfer_count_on_message_in_disk),
         ),
-        memory_distance: physical_memory / 100 * i64::from(config.access_message_in_memory_max_ratio),
+        memory_distance: physical_memory / 100
+            * i64::from(config.access_message_in_memory_max_ratio),
     }
 }
 
@@ -232,12 +264,16 @@ pub(crate) fn limits(config: &BrokerConfig, physical_memory: i64) -> GetLimits {
 fn code_of(status: GetStatus, offset: i64) -> i32 {
     match status {
         GetStatus::Found => response_code::SUCCESS,
-        GetStatus::NoMatchedMessage | GetStatus::MessageWasRemoving => response_code::PULL_RETRY_IMMEDIATELY,
+        GetStatus::NoMatchedMessage | GetStatus::MessageWasRemoving => {
+            response_code::PULL_RETRY_IMMEDIATELY
+        }
         GetStatus::NoMessageInQueue if offset != 0 => response_code::PULL_OFFSET_MOVED,
         GetStatus::NoMessageInQueue | GetStatus::OffsetFoundNull | GetStatus::OffsetOverflowOne => {
             response_code::PULL_NOT_FOUND
         }
-        GetStatus::OffsetOverflowBadly | GetStatus::OffsetTooSmall => response_code::PULL_OFFSET_MOVED,
+        GetStatus::OffsetOverflowBadly | GetStatus::OffsetTooSmall => {
+            response_code::PULL_OFFSET_MOVED
+        }
     }
 }
 

@@ -18,8 +18,14 @@ pub(super) fn by_key(call: &Call) -> Answer {
     let (topic, key) = (call.text("topic")?, call.text("key")?);
     let (begin, end) = (call.i64("beginTimestamp")?, call.i64("endTimestamp")?);
     let asked = call.i32("maxNum")?.max(0) as usize;
-    let most = call.broker.with_config(|config| config.max_msgs_num_batch.max(1)) as usize;
-    let unique = call.request.ext.get_bool("_UNIQUE_KEY_QUERY").unwrap_or(false);
+    let most = call
+        .broker
+        .with_config(|config| config.max_msgs_num_batch.max(1)) as usize;
+    let unique = call
+        .request
+        .ext
+        .get_bool("_UNIQUE_KEY_QUERY")
+        .unwrap_or(false);
     let max = if unique { UNIQUE_KEY_MAX } else { asked }.min(most);
     let found = call
         .broker
@@ -46,21 +52,28 @@ pub(super) fn by_offset(call: &Call) -> Answer {
     let offset = call.i64("offset")?;
     match call.broker.store.message_at(offset) {
         Some(message) => Ok(Response::ok().body(message)),
-        None => Err(Refusal::error(format!("can not find message by the offset, {offset}"))),
+        None => Err(Refusal::error(format!(
+            "can not find message by the offset, {offset}"
+        ))),
     }
 }
 
 /// 321: units of a queue as they are on disk.
 pub(super) fn consume_queue(call: &Call) -> Answer {
     let (topic, queue_id) = (call.text("topic")?, call.i32("queueId")?);
-    let (index, count) = (call.i64("index")?, call.i32("count")?.clamp(0, QUEUE_UNITS_MAX));
+    let (index, count) = (
+        call.i64("index")?,
+        call.i32("count")?.clamp(0, QUEUE_UNITS_MAX),
+    );
     let read = call
         .broker
         .store
         .units(topic, queue_id, index, count as usize)
         .map_err(|error| Refusal::error(error.to_string()))?;
     let Some((min, max, units)) = read else {
-        return Err(Refusal::error(format!("{topic}-{queue_id} is not there: no message was ever stored in it")));
+        return Err(Refusal::error(format!(
+            "{topic}-{queue_id} is not there: no message was ever stored in it"
+        )));
     };
     let unit = |unit: &Unit| {
         Node::Map(

@@ -33,11 +33,18 @@ async fn push_and_store(call: Call) -> Answer {
         let channel = to.and_then(|client_id| broker.producers.find(client_id));
         let queue_id = header.queue_id;
         let pushed = match (to, channel) {
-            (None, _) => Err(format!("reply message properties[{REPLY_TO_CLIENT}] is null")),
-            (Some(client_id), None) => Err(format!("push reply message fail, channel of <{client_id}> not found.")),
+            (None, _) => Err(format!(
+                "reply message properties[{REPLY_TO_CLIENT}] is null"
+            )),
+            (Some(client_id), None) => Err(format!(
+                "push reply message fail, channel of <{client_id}> not found."
+            )),
             (Some(client_id), Some(channel)) => match channel.call(command, PUSH_TIMEOUT).await {
                 Ok(answer) if answer.code == response_code::SUCCESS => Ok(()),
-                Ok(answer) => Err(format!("push reply message to {client_id} fail: {}", answer.remark())),
+                Ok(answer) => Err(format!(
+                    "push reply message to {client_id} fail: {}",
+                    answer.remark()
+                )),
                 Err(error) => Err(format!("push reply message to {client_id} fail: {error}")),
             },
         };
@@ -49,7 +56,10 @@ async fn push_and_store(call: Call) -> Answer {
     };
     let (response, queue_id) = response;
     if !broker.with_config(|config| config.store_reply_message_enable) {
-        return Ok(response.field("msgId", "0").field("queueId", queue_id).field("queueOffset", 0_i64));
+        return Ok(response
+            .field("msgId", "0")
+            .field("queueId", queue_id)
+            .field("queueOffset", 0_i64));
     }
     store(call, response).await
 }
@@ -75,7 +85,8 @@ fn push_command(call: &Call, header: &SendMessageHeader<'_>) -> Command {
         store_timestamp: now_ms(),
         ..PushReplyMessageHeader::default()
     };
-    Command::with_header(request_code::PUSH_REPLY_MESSAGE_TO_CLIENT, &push).with_body(call.request.body.clone())
+    Command::with_header(request_code::PUSH_REPLY_MESSAGE_TO_CLIENT, &push)
+        .with_body(call.request.body.clone())
 }
 
 /// Stores the reply; the answer keeps the code of the push and names the stored message.
@@ -87,7 +98,10 @@ async fn store(call: Call, response: Response) -> Answer {
         return Err(super::put_refusal(&error, &broker));
     }
     let id = remoting::FieldValue::OffsetId(broker.store_host, stored.physical_offset);
-    Ok(response.field("msgId", id).field("queueId", queue_id).field("queueOffset", stored.queue_offset))
+    Ok(response
+        .field("msgId", id)
+        .field("queueId", queue_id)
+        .field("queueOffset", stored.queue_offset))
 }
 
 fn append(call: &Call) -> Result<(crate::store::Stored, i32), Refusal> {

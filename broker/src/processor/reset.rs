@@ -35,7 +35,11 @@ pub(super) fn handle(call: &Call) -> Answer {
     let as_map = as_map(call, topic, &targets);
     let as_list = as_list(call, topic, &targets);
     for member in &members {
-        let text = if member.language == Language::Cpp { &as_list } else { &as_map };
+        let text = if member.language == Language::Cpp {
+            &as_list
+        } else {
+            &as_map
+        };
         let command = Command::request(request_code::RESET_CONSUMER_CLIENT_OFFSET)
             .field("topic", topic)
             .field("group", group)
@@ -51,14 +55,27 @@ pub(super) fn handle(call: &Call) -> Answer {
 }
 
 /// The new offset of each queue that is to be moved.
-fn targets(call: &Call, topic: &str, group: &str, timestamp: i64) -> Result<Vec<(i32, i64)>, Refusal> {
+fn targets(
+    call: &Call,
+    topic: &str,
+    group: &str,
+    timestamp: i64,
+) -> Result<Vec<(i32, i64)>, Refusal> {
     let broker = &call.broker;
     let Some(config) = broker.topics.get(topic) else {
         return Err(Refusal::error(format!("topic {topic} not exist")));
     };
     let forced = call.request.ext.get_bool("isForce").unwrap_or(true);
-    let only = call.request.ext.get_i32("queueId")?.filter(|&queue_id| queue_id >= 0);
-    let wanted = call.request.ext.get_i64("offset")?.filter(|&offset| offset >= 0);
+    let only = call
+        .request
+        .ext
+        .get_i32("queueId")?
+        .filter(|&queue_id| queue_id >= 0);
+    let wanted = call
+        .request
+        .ext
+        .get_i64("offset")?
+        .filter(|&offset| offset >= 0);
     let queues = match only {
         Some(queue_id) => queue_id..queue_id.saturating_add(1),
         None => 0..config.write_queues,
@@ -66,12 +83,16 @@ fn targets(call: &Call, topic: &str, group: &str, timestamp: i64) -> Result<Vec<
     let mut targets = Vec::new();
     for queue_id in queues {
         let Some(committed) = broker.offsets.query(group, topic, queue_id) else {
-            return Err(Refusal::error(format!("THe consumer group <{group}> not exist")));
+            return Err(Refusal::error(format!(
+                "THe consumer group <{group}> not exist"
+            )));
         };
         let (min, max) = broker.store.queue_range(topic, queue_id);
         let target = match (only.and(wanted), timestamp) {
             (Some(offset), _) if offset < min || offset > max => {
-                return Err(Refusal::error(format!("the offset {offset} is outside of the queue, {min} to {max}")));
+                return Err(Refusal::error(format!(
+                    "the offset {offset} is outside of the queue, {min} to {max}"
+                )));
             }
             (Some(offset), _) => offset,
             (None, ..0) => max,
@@ -81,7 +102,14 @@ fn targets(call: &Call, topic: &str, group: &str, timestamp: i64) -> Result<Vec<
                 .map_err(|error| Refusal::error(error.to_string()))?,
         };
         let target = target.max(0);
-        targets.push((queue_id, if forced || target < committed { target } else { committed }));
+        targets.push((
+            queue_id,
+            if forced || target < committed {
+                target
+            } else {
+                committed
+            },
+        ));
     }
     Ok(targets)
 }
@@ -97,11 +125,16 @@ fn as_map(call: &Call, topic: &str, targets: &[(i32, i64)]) -> bytes::Bytes {
 /// The form that C++ clients read.
 fn as_list(call: &Call, topic: &str, targets: &[(i32, i64)]) -> bytes::Bytes {
     let entry = |&(queue_id, offset): &(i32, i64)| {
-        let mut map = Map::new().with("brokerName", call.broker.broker_name.as_str()).with("offset", offset);
+        let mut map = Map::new()
+            .with("brokerName", call.broker.broker_name.as_str())
+            .with("offset", offset);
         for (name, value) in queue(&call.broker, topic, queue_id).iter().skip(1) {
             map.push(name, value.clone());
         }
         Node::Map(map)
     };
-    body(&Map::new().with("offsetTable", Node::List(targets.iter().map(entry).collect())))
+    body(&Map::new().with(
+        "offsetTable",
+        Node::List(targets.iter().map(entry).collect()),
+    ))
 }

@@ -3,7 +3,6 @@
 //! The message is stored once more, for the group's retry topic after a delay, or for its dead letter
 //! topic when it has had enough tries.
 
-
 use commitlog::frame::FrameView;
 use commitlog::frame::{MessageToStore, PropertySource};
 use remoting::message::{OffsetId, RETRY_PREFIX, dlq_topic, property};
@@ -32,7 +31,9 @@ pub(super) fn handle(call: Call, reply: Reply) {
     broker.clone().blocking(move || match send_back(&call) {
         Err(refusal) => reply.send(refusal.into()),
         Ok(Done::Nothing) => reply.send(Response::ok()),
-        Ok(Done::Stored(stored)) if broker.store.is_committed(&stored) => reply.send(Response::ok()),
+        Ok(Done::Stored(stored)) if broker.store.is_committed(&stored) => {
+            reply.send(Response::ok())
+        }
         Ok(Done::Stored(stored)) => {
             tokio::spawn(async move { reply.send(answer(committed(&broker, &stored).await)) });
         }
@@ -67,7 +68,10 @@ fn send_back(call: &Call) -> Result<Done, Refusal> {
     if !broker.is_writable() {
         return Err(Refusal::new(
             response_code::NO_PERMISSION,
-            format!("the broker[{}] sending message is forbidden", broker.host_name()),
+            format!(
+                "the broker[{}] sending message is forbidden",
+                broker.host_name()
+            ),
         ));
     }
     if config.retry_queues <= 0 {
@@ -82,17 +86,27 @@ fn send_back(call: &Call) -> Result<Done, Refusal> {
         ));
     }
     let Some(message) = broker.store.message_at(offset) else {
-        return Err(Refusal::error(format!("look message by offset failed, {offset}")));
+        return Err(Refusal::error(format!(
+            "look message by offset failed, {offset}"
+        )));
     };
-    let frame = FrameView::parse(&message)
-        .map_err(|error| Refusal::error(format!("the message at offset {offset} cannot be read: {error}")))?;
+    let frame = FrameView::parse(&message).map_err(|error| {
+        Refusal::error(format!(
+            "the message at offset {offset} cannot be read: {error}"
+        ))
+    })?;
     let target = target(call, &frame, config.retry_max_times, config.retry_queues)?;
     let stored = store(broker, &frame, &target)?;
     broker.stats.sent_back(frame.topic(), group);
     Ok(Done::Stored(stored))
 }
 
-fn target(call: &Call, frame: &FrameView<'_>, retry_max: i32, queues: i32) -> Result<Target, Refusal> {
+fn target(
+    call: &Call,
+    frame: &FrameView<'_>,
+    retry_max: i32,
+    queues: i32,
+) -> Result<Target, Refusal> {
     let (group, level) = (call.text("group")?, call.i32("delayLevel")?);
     let asked_max = call.request.ext.get_i32("maxReconsumeTimes")?;
     let max = match asked_max {
@@ -102,11 +116,23 @@ fn target(call: &Call, frame: &FrameView<'_>, retry_max: i32, queues: i32) -> Re
     if frame.reconsume_times() >= max || level < 0 {
         let topic = dlq_topic(group);
         call.broker.topics.create_internal(&topic, 1, false);
-        return Ok(Target { topic, queue_id: 0, delay_level: 0 });
+        return Ok(Target {
+            topic,
+            queue_id: 0,
+            delay_level: 0,
+        });
     }
-    let delay_level = if level == 0 { FIRST_RETRY_LEVEL + frame.reconsume_times() } else { level };
+    let delay_level = if level == 0 {
+        FIRST_RETRY_LEVEL + frame.reconsume_times()
+    } else {
+        level
+    };
     let topic = format!("{RETRY_PREFIX}{group}");
-    Ok(Target { topic, queue_id: rand::random_range(0..queues), delay_level })
+    Ok(Target {
+        topic,
+        queue_id: rand::random_range(0..queues),
+        delay_level,
+    })
 }
 
 fn store(broker: &Broker, frame: &FrameView<'_>, target: &Target) -> Result<Stored, Refusal> {
@@ -136,11 +162,16 @@ fn store(broker: &Broker, frame: &FrameView<'_>, target: &Target) -> Result<Stor
         properties,
     };
     let stored = if target.delay_level > 0 {
-        let delay = Delay { level: target.delay_level, queue_id: &queue_id, replaces_real_place: true };
+        let delay = Delay {
+            level: target.delay_level,
+            queue_id: &queue_id,
+            replaces_real_place: true,
+        };
         broker.store.put_delayed(message, delay)
     } else {
-        broker.store.put(&message, &broker.store.slot(&target.topic, target.queue_id))
+        broker
+            .store
+            .put(&message, &broker.store.slot(&target.topic, target.queue_id))
     };
     stored.map_err(|error| super::put_refusal(&error, broker))
 }
-

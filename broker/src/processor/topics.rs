@@ -31,11 +31,16 @@ pub(super) fn lane(request_code: i32) -> Option<Lane> {
 
 /// Answers once the table is on disk.
 fn after_save(call: Call, reply: Reply, done: Answer) {
-    let Ok(response) = done else { return reply.send(answer(done)) };
+    let Ok(response) = done else {
+        return reply.send(answer(done));
+    };
     tokio::spawn(async move {
         reply.send(match call.broker.topics.file().saved(SAVE_TIMEOUT).await {
             true => response,
-            false => Response::error(response_code::SYSTEM_ERROR, "topics.json could not be written in time"),
+            false => Response::error(
+                response_code::SYSTEM_ERROR,
+                "topics.json could not be written in time",
+            ),
         });
     });
 }
@@ -70,17 +75,25 @@ fn topic_of(call: &Call) -> Result<TopicConfig, Refusal> {
 fn create_list(call: Call, reply: Reply) {
     let done = topic_list(&call).and_then(|topics| {
         topics.iter().try_for_each(|topic| check(&call, topic))?;
-        topics.into_iter().try_for_each(|topic| put(&call, topic).map(drop))?;
+        topics
+            .into_iter()
+            .try_for_each(|topic| put(&call, topic).map(drop))?;
         Ok(Response::ok())
     });
     after_save(call, reply, done);
 }
 
 fn topic_list(call: &Call) -> Result<Vec<TopicConfig>, Refusal> {
-    let node = parse(&call.request.body).map_err(|error| Refusal::error(format!("the body is no JSON: {error}")))?;
-    let list = node.as_map().and_then(|map| map.get("topicConfigList")).and_then(Node::as_list);
+    let node = parse(&call.request.body)
+        .map_err(|error| Refusal::error(format!("the body is no JSON: {error}")))?;
+    let list = node
+        .as_map()
+        .and_then(|map| map.get("topicConfigList"))
+        .and_then(Node::as_list);
     let maps = list.unwrap_or_default().iter().filter_map(Node::as_map);
-    Ok(maps.map(|map| TopicConfig::from_map(map.str("topicName").unwrap_or_default(), map)).collect())
+    Ok(maps
+        .map(|map| TopicConfig::from_map(map.str("topicName").unwrap_or_default(), map))
+        .collect())
 }
 
 fn check(call: &Call, topic: &TopicConfig) -> Result<(), Refusal> {
@@ -101,13 +114,26 @@ fn check(call: &Call, topic: &TopicConfig) -> Result<(), Refusal> {
         )));
     }
     if !(0..=15).contains(&topic.perm) {
-        return Err(Refusal::error(format!("perm {} is none: 2 writes, 4 reads, 6 does both", topic.perm)));
+        return Err(Refusal::error(format!(
+            "perm {} is none: 2 writes, 4 reads, 6 does both",
+            topic.perm
+        )));
     }
-    if topic.attribute("queue.type").is_some_and(|kind| kind.eq_ignore_ascii_case("BatchCQ")) {
-        return Err(Refusal::error("queue.type=BatchCQ is not served: leave it out"));
+    if topic
+        .attribute("queue.type")
+        .is_some_and(|kind| kind.eq_ignore_ascii_case("BatchCQ"))
+    {
+        return Err(Refusal::error(
+            "queue.type=BatchCQ is not served: leave it out",
+        ));
     }
-    if topic.attribute("cleanup.policy").is_some_and(|policy| policy.eq_ignore_ascii_case("COMPACTION")) {
-        return Err(Refusal::error("cleanup.policy=COMPACTION is not served: leave it out"));
+    if topic
+        .attribute("cleanup.policy")
+        .is_some_and(|policy| policy.eq_ignore_ascii_case("COMPACTION"))
+    {
+        return Err(Refusal::error(
+            "cleanup.policy=COMPACTION is not served: leave it out",
+        ));
     }
     Ok(())
 }
@@ -122,14 +148,30 @@ fn put(call: &Call, topic: TopicConfig) -> Answer {
 }
 
 /// The attributes after `+key=value,-key`.
-fn attributes_after(known: Option<&TopicConfig>, changes: &str) -> Result<Vec<(String, String)>, Refusal> {
-    let mut attributes = known.and_then(|topic| topic.attributes.clone()).unwrap_or_default();
-    for change in changes.split(',').map(str::trim).filter(|change| !change.is_empty()) {
-        let wrong = || Refusal::error(format!("the attribute change '{change}' is neither +key=value nor -key"));
+fn attributes_after(
+    known: Option<&TopicConfig>,
+    changes: &str,
+) -> Result<Vec<(String, String)>, Refusal> {
+    let mut attributes = known
+        .and_then(|topic| topic.attributes.clone())
+        .unwrap_or_default();
+    for change in changes
+        .split(',')
+        .map(str::trim)
+        .filter(|change| !change.is_empty())
+    {
+        let wrong = || {
+            Refusal::error(format!(
+                "the attribute change '{change}' is neither +key=value nor -key"
+            ))
+        };
         if let Some(key) = change.strip_prefix('-') {
             attributes.retain(|(known, _)| known != key);
         } else {
-            let (key, value) = change.strip_prefix('+').and_then(|pair| pair.split_once('=')).ok_or_else(wrong)?;
+            let (key, value) = change
+                .strip_prefix('+')
+                .and_then(|pair| pair.split_once('='))
+                .ok_or_else(wrong)?;
             attributes.retain(|(known, _)| known != key);
             attributes.push((key.to_owned(), value.to_owned()));
         }
@@ -152,7 +194,9 @@ fn delete_now(call: &Call) -> Answer {
         return Err(Refusal::error("The specified topic is blank."));
     }
     if call.broker.topics.is_system(topic) {
-        return Err(Refusal::error(format!("The topic[{topic}] is conflict with system topic.")));
+        return Err(Refusal::error(format!(
+            "The topic[{topic}] is conflict with system topic."
+        )));
     }
     call.broker.delete_topic(topic)?;
     tracing::info!(topic, peer = %call.conn.peer(), "topic deleted");
@@ -172,7 +216,10 @@ fn one(call: &Call) -> Answer {
 }
 
 fn unknown(topic: &str) -> Refusal {
-    Refusal::new(response_code::TOPIC_NOT_EXIST, format!("topic[{topic}] not exist"))
+    Refusal::new(
+        response_code::TOPIC_NOT_EXIST,
+        format!("topic[{topic}] not exist"),
+    )
 }
 
 /// 202: the range of each queue; those without a message too, since tools wait for them.
@@ -183,7 +230,11 @@ fn stats(call: &Call) -> Answer {
     let mut table = Map::new();
     for queue_id in 0..topic.write_queues.max(topic.read_queues) {
         let (min, max) = store.queue_range(name, queue_id);
-        let updated = if max > min { store.store_time(name, queue_id, max - 1) } else { None };
+        let updated = if max > min {
+            store.store_time(name, queue_id, max - 1)
+        } else {
+            None
+        };
         let entry = Map::new()
             .with("lastUpdateTimestamp", updated.unwrap_or(0))
             .with("maxOffset", max)
@@ -210,10 +261,22 @@ fn time_span(call: &Call) -> Answer {
     for queue_id in 0..topic.write_queues {
         let (min, max) = store.queue_range(name, queue_id);
         let time = |offset: i64| store.store_time(name, queue_id, offset).unwrap_or(-1);
-        let offset = call.broker.offsets.query(group, name, queue_id).unwrap_or(0);
-        let consumed = if offset > 0 { time(offset - 1) } else { time(min) };
+        let offset = call
+            .broker
+            .offsets
+            .query(group, name, queue_id)
+            .unwrap_or(0);
+        let consumed = if offset > 0 {
+            time(offset - 1)
+        } else {
+            time(min)
+        };
         let waiting = if offset < max { time(offset) } else { -1 };
-        let delay = if waiting > 0 { (crate::tables::now_ms() - waiting).max(0) } else { 0 };
+        let delay = if waiting > 0 {
+            (crate::tables::now_ms() - waiting).max(0)
+        } else {
+            0
+        };
         spans.push(Node::Map(
             Map::new()
                 .with("consumeTimeStamp", consumed)
@@ -223,10 +286,14 @@ fn time_span(call: &Call) -> Answer {
                 .with("minTimeStamp", time(min)),
         ));
     }
-    Ok(Response::ok().body(body(&Map::new().with("consumeTimeSpanSet", Node::List(spans)))))
+    Ok(Response::ok().body(body(
+        &Map::new().with("consumeTimeSpanSet", Node::List(spans)),
+    )))
 }
 
 /// 305: topics of the system.
 fn system_topics(call: &Call) -> Answer {
-    Ok(Response::ok().body(body(&Map::new().with("topicList", texts(call.broker.topics.system_topics())))))
+    Ok(Response::ok().body(body(
+        &Map::new().with("topicList", texts(call.broker.topics.system_topics())),
+    )))
 }

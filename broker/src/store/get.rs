@@ -129,7 +129,12 @@ impl MessageStore {
         if offset > max {
             return nothing(GetStatus::OffsetOverflowBadly, max);
         }
-        let mut scan = Scan { store: self, request, limits, fetched: nothing(GetStatus::NoMatchedMessage, offset) };
+        let mut scan = Scan {
+            store: self,
+            request,
+            limits,
+            fetched: nothing(GetStatus::NoMatchedMessage, offset),
+        };
         scan.run(&queue);
         scan.fetched
     }
@@ -158,7 +163,9 @@ impl Scan<'_> {
         let mut scanned = 0;
         while scanned < scan_max {
             let from = self.fetched.next_offset;
-            let wanted = READ_UNITS.min(scan_max - scanned).min(self.request.max_messages.max(32));
+            let wanted = READ_UNITS
+                .min(scan_max - scanned)
+                .min(self.request.max_messages.max(32));
             let up_to = (self.fetched.max_offset - from).clamp(0, wanted as i64) as usize;
             units.clear();
             if let Err(error) = queue.units(from, up_to, &mut units) {
@@ -182,7 +189,10 @@ impl Scan<'_> {
 
     fn unit(&mut self, unit: &Unit, log_min: i64, log_max: i64) -> Step {
         let behind = log_max - unit.physical_offset;
-        if self.is_full(unit.size.max(0) as usize, behind > self.limits.memory_distance) {
+        if self.is_full(
+            unit.size.max(0) as usize,
+            behind > self.limits.memory_distance,
+        ) {
             return Step::Stop;
         }
         self.fetched.behind = behind;
@@ -194,7 +204,11 @@ impl Scan<'_> {
         if !self.request.filter.matches(unit.tags_code) {
             return Step::On;
         }
-        match self.store.log().message(unit.physical_offset, unit.size.max(0) as usize) {
+        match self
+            .store
+            .log()
+            .message(unit.physical_offset, unit.size.max(0) as usize)
+        {
             Some(message) => {
                 self.fetched.status = GetStatus::Found;
                 self.fetched.bytes += message.len();
@@ -225,7 +239,11 @@ impl Scan<'_> {
         if count == 0 {
             return false;
         }
-        let (bytes_max, count_max) = if on_disk { self.limits.on_disk } else { self.limits.in_memory };
+        let (bytes_max, count_max) = if on_disk {
+            self.limits.on_disk
+        } else {
+            self.limits.in_memory
+        };
         count >= self.request.max_messages || count >= count_max || bytes + next_size > bytes_max
     }
 }
@@ -234,7 +252,10 @@ impl Fetched {
     /// Reads one byte of each page, so that sending the messages later does not wait for the disk.
     pub fn touch(&self) {
         const PAGE: usize = 4096;
-        let pages = self.messages.iter().flat_map(|message| message.iter().step_by(PAGE).chain(message.last()));
+        let pages = self
+            .messages
+            .iter()
+            .flat_map(|message| message.iter().step_by(PAGE).chain(message.last()));
         std::hint::black_box(pages.fold(0_u8, |sum, byte| sum.wrapping_add(*byte)));
     }
 

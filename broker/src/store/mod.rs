@@ -101,7 +101,8 @@ impl MessageStore {
 
     /// First offset of a queue and the offset that its next message gets; (0, 0) if it never had one.
     pub fn queue_range(&self, topic: &str, queue_id: i32) -> (i64, i64) {
-        self.queue(topic, queue_id).map_or((0, 0), |queue| (queue.min_offset(), queue.max_offset()))
+        self.queue(topic, queue_id)
+            .map_or((0, 0), |queue| (queue.min_offset(), queue.max_offset()))
     }
 
     /// How far the message at a queue offset lies before the end of the log, in bytes.
@@ -118,7 +119,11 @@ impl MessageStore {
     /// first message, if there is one, lies within `memory_distance` of the end of the log.
     pub fn begins_in_memory(&self, topic: &str, queue_id: i32, memory_distance: i64) -> bool {
         let (min, max) = self.queue_range(topic, queue_id);
-        min <= 0 && (max <= 0 || self.behind(topic, queue_id, 0).is_none_or(|behind| behind <= memory_distance))
+        min <= 0
+            && (max <= 0
+                || self
+                    .behind(topic, queue_id, 0)
+                    .is_none_or(|behind| behind <= memory_distance))
     }
 
     /// The offset of a queue at a time (ms). May read from the disk.
@@ -130,7 +135,9 @@ impl MessageStore {
         boundary: Boundary,
     ) -> Result<i64, StoreError> {
         match self.queue(topic, queue_id) {
-            Some(queue) => Ok(time_search::offset_by_time(&queue, &self.log, timestamp, boundary)?),
+            Some(queue) => Ok(time_search::offset_by_time(
+                &queue, &self.log, timestamp, boundary,
+            )?),
             None => Ok(0),
         }
     }
@@ -138,7 +145,9 @@ impl MessageStore {
     /// Store time of the message at a queue offset, ms. May read from the disk.
     pub fn store_time(&self, topic: &str, queue_id: i32, offset: i64) -> Option<i64> {
         let queue = self.queue(topic, queue_id)?;
-        time_search::store_time(&queue, &self.log, offset).ok().flatten()
+        time_search::store_time(&queue, &self.log, offset)
+            .ok()
+            .flatten()
     }
 
     /// The committed message at a physical offset.
@@ -147,9 +156,20 @@ impl MessageStore {
     }
 
     /// Messages of a topic that have a key and were stored in `[begin, end]` (ms): the newest `max`.
-    pub fn query(&self, topic: &str, key: &str, max: usize, begin: i64, end: i64) -> Result<FoundByKey, StoreError> {
+    pub fn query(
+        &self,
+        topic: &str,
+        key: &str,
+        max: usize,
+        begin: i64,
+        end: i64,
+    ) -> Result<FoundByKey, StoreError> {
         let Some(index) = &self.index else {
-            return Ok(FoundByKey { messages: Vec::new(), index_timestamp: 0, index_physical_offset: 0 });
+            return Ok(FoundByKey {
+                messages: Vec::new(),
+                index_timestamp: 0,
+                index_physical_offset: 0,
+            });
         };
         let mut found = index.find(&self.log, topic, key, max, begin, end)?;
         found.sort_unstable_by_key(|(physical_offset, _)| *physical_offset);
@@ -169,7 +189,9 @@ impl MessageStore {
         from: i64,
         count: usize,
     ) -> Result<Option<(i64, i64, Vec<Unit>)>, StoreError> {
-        let Some(queue) = self.queue(topic, queue_id) else { return Ok(None) };
+        let Some(queue) = self.queue(topic, queue_id) else {
+            return Ok(None);
+        };
         let (min, max) = (queue.min_offset(), queue.max_offset());
         let mut units = Vec::new();
         let left = (max - from.max(0)).clamp(0, count as i64) as usize;

@@ -12,13 +12,13 @@ use commitlog::upgrade::Plan;
 use commitlog::{CommitLogConfig, DLedgerCommitLog, OpenReport, QueueOffsets, RetentionClock};
 use consumequeue::recovery::{CheckpointTimes, StartState};
 use consumequeue::{
-    Arrivals, ConsumeQueues, DelayLevels, Dispatcher, DispatcherConfig, IndexConfig, KeyIndex, MarkFile, QueuesConfig,
-    offset_table,
+    Arrivals, ConsumeQueues, DelayLevels, Dispatcher, DispatcherConfig, IndexConfig, KeyIndex,
+    MarkFile, QueuesConfig, offset_table,
 };
-use dledger::fs::Fs;
-use dledger::store::StoreConfig;
 use dledger::LogConfig;
+use dledger::fs::Fs;
 use dledger::peers::{MemberId, Peers, PeersError};
+use dledger::store::StoreConfig;
 use parking_lot::Mutex;
 
 use super::MessageStore;
@@ -91,11 +91,17 @@ pub fn layout(config: &BrokerConfig) -> StoreLayout {
         .with_dledger_data(data.map(PathBuf::from))
 }
 
-fn commit_log_config(config: &BrokerConfig, layout: StoreLayout) -> Result<CommitLogConfig, OpeningError> {
+fn commit_log_config(
+    config: &BrokerConfig,
+    layout: StoreLayout,
+) -> Result<CommitLogConfig, OpeningError> {
     let wrong = |error: PeersError| OpeningError::Config(error.to_string());
     let self_id = MemberId::parse(&config.dleger_self_id).map_err(wrong)?;
     let peers = Peers::parse(&config.dleger_peers).map_err(wrong)?;
-    let mut store = StoreConfig::new(layout.dledger(self_id.as_str()), config.mapped_file_size_commit_log as u64);
+    let mut store = StoreConfig::new(
+        layout.dledger(self_id.as_str()),
+        config.mapped_file_size_commit_log as u64,
+    );
     store.data_dir = layout.dledger_data_override().map(PathBuf::from);
     let log = LogConfig::new(config.dleger_group.as_str(), self_id, peers, store);
     let mut wanted = CommitLogConfig::new(layout, log);
@@ -103,7 +109,9 @@ fn commit_log_config(config: &BrokerConfig, layout: StoreLayout) -> Result<Commi
     let index = index_config(config, &wanted.examine.layout);
     wanted.examine = ExamineConfig {
         queue_file_size: Some(config.consume_queue_file_size()),
-        index_file_size: Some(40 + u64::from(index.hash_slots) * 4 + u64::from(index.max_items) * 20),
+        index_file_size: Some(
+            40 + u64::from(index.hash_slots) * 4 + u64::from(index.max_items) * 20,
+        ),
         max_message_size: Some(wanted.max_message_size),
         reserved_ms: Some(i64::from(config.file_reserved_time) * 3_600_000),
         now_ms: Some(now_ms()),
@@ -122,18 +130,37 @@ fn index_config(config: &BrokerConfig, layout: &StoreLayout) -> IndexConfig {
 
 impl Opened {
     /// Takes the lock and examines the store. Blocks.
-    pub fn examine(fs: Arc<dyn Fs>, config: &BrokerConfig, progress: &OnStage) -> Result<Self, OpeningError> {
+    pub fn examine(
+        fs: Arc<dyn Fs>,
+        config: &BrokerConfig,
+        progress: &OnStage,
+    ) -> Result<Self, OpeningError> {
         let layout = layout(config);
         fs.create_dir_all(layout.root())
-            .map_err(|source| OpeningError::Io { what: "creating the root of the store", source })?;
+            .map_err(|source| OpeningError::Io {
+                what: "creating the root of the store",
+                source,
+            })?;
         let lock = layout.take_lock()?;
         let config = commit_log_config(config, layout)?;
         let progress = progress.clone();
         let exam = examine(&*fs, &config.examine, &move |p: commitlog::Progress| {
-            progress(Stage { what: p.what, done: p.done, total: p.total });
+            progress(Stage {
+                what: p.what,
+                done: p.done,
+                total: p.total,
+            });
         })
-        .map_err(|source| OpeningError::Io { what: "examining the store", source })?;
-        Ok(Opened { fs, config, exam, lock })
+        .map_err(|source| OpeningError::Io {
+            what: "examining the store",
+            source,
+        })?;
+        Ok(Opened {
+            fs,
+            config,
+            exam,
+            lock,
+        })
     }
 
     /// What opening will do.
@@ -166,7 +193,12 @@ impl Opened {
         listener: Arc<dyn Arrivals>,
         progress: OnStage,
     ) -> Result<MessageStore, OpeningError> {
-        let Opened { fs, config: log_config, exam, lock } = self;
+        let Opened {
+            fs,
+            config: log_config,
+            exam,
+            lock,
+        } = self;
         let layout = log_config.examine.layout.clone();
         let (log, report) = blocking({
             let fs = fs.clone();
@@ -180,12 +212,20 @@ impl Opened {
                 max_open_files: OPEN_FILES_MAX,
                 ..QueuesConfig::new(layout.consumequeue())
             },
-            index: config.message_index_enable.then(|| index_config(config, &layout)),
+            index: config
+                .message_index_enable
+                .then(|| index_config(config, &layout)),
             levels: DelayLevels::parse(&config.message_delay_level)?,
             reserved: Duration::from_secs(config.file_reserved_time.max(0) as u64 * 3600),
         };
         blocking(move || {
-            let parts = Parts { fs, layout, log, report, lock };
+            let parts = Parts {
+                fs,
+                layout,
+                log,
+                report,
+                lock,
+            };
             parts.derive(derived, &topics, listener, &progress)
         })
         .await
@@ -217,16 +257,34 @@ impl Parts {
         listener: Arc<dyn Arrivals>,
         progress: &OnStage,
     ) -> Result<MessageStore, OpeningError> {
-        let Parts { fs, layout, log, report, lock } = self;
+        let Parts {
+            fs,
+            layout,
+            log,
+            report,
+            lock,
+        } = self;
         // From here on queues may be cut: a kill must be seen by whoever opens the store next.
         layout
             .create_abort(&*fs)
-            .map_err(|source| OpeningError::Io { what: "creating the abort file", source })?;
-        let checkpoint = StoreCheckpoint::load(&*fs, &layout.checkpoint())
-            .map_err(|source| OpeningError::Io { what: "reading the store's checkpoint", source })?;
+            .map_err(|source| OpeningError::Io {
+                what: "creating the abort file",
+                source,
+            })?;
+        let checkpoint = StoreCheckpoint::load(&*fs, &layout.checkpoint()).map_err(|source| {
+            OpeningError::Io {
+                what: "reading the store's checkpoint",
+                source,
+            }
+        })?;
         let (queues, queues_report) = ConsumeQueues::open(fs.clone(), &config.queues)?;
-        let (queues, index_opened) =
-            (Arc::new(queues), config.index.map(|index| KeyIndex::open(fs.clone(), &index)).transpose()?);
+        let (queues, index_opened) = (
+            Arc::new(queues),
+            config
+                .index
+                .map(|index| KeyIndex::open(fs.clone(), &index))
+                .transpose()?,
+        );
         let (index, index_report) = match index_opened {
             Some((index, report)) => (Some(Arc::new(index)), report),
             None => (None, Default::default()),
@@ -243,7 +301,10 @@ impl Parts {
             topic_exists: &|topic| topics.contains(topic),
         };
         let marks = MarkFile::new(fs.clone(), layout.sidecar(DISPATCH_MARK));
-        let dispatcher_config = DispatcherConfig { levels: config.levels.clone(), ..DispatcherConfig::default() };
+        let dispatcher_config = DispatcherConfig {
+            levels: config.levels.clone(),
+            ..DispatcherConfig::default()
+        };
         let (dispatcher, recovered) = Dispatcher::open(
             Arc::new(log.clone()),
             queues.clone(),
@@ -280,7 +341,10 @@ impl Parts {
     }
 }
 
-fn catch_up(dispatcher: &Dispatcher<DLedgerCommitLog>, progress: &OnStage) -> Result<(), OpeningError> {
+fn catch_up(
+    dispatcher: &Dispatcher<DLedgerCommitLog>,
+    progress: &OnStage,
+) -> Result<(), OpeningError> {
     let done = dispatcher.catch_up(&mut |p| {
         let (done, total) = (p.position - p.from, p.end - p.from);
         progress(Stage {
@@ -299,7 +363,8 @@ fn catch_up(dispatcher: &Dispatcher<DLedgerCommitLog>, progress: &OnStage) -> Re
 async fn blocking<R: Send + 'static>(
     work: impl FnOnce() -> Result<R, OpeningError> + Send + 'static,
 ) -> Result<R, OpeningError> {
-    let failed = |error: tokio::task::JoinError| OpeningError::Config(format!("opening the store failed: {error}"));
+    let failed = |error: tokio::task::JoinError| {
+        OpeningError::Config(format!("opening the store failed: {error}"))
+    };
     tokio::task::spawn_blocking(work).await.map_err(failed)?
 }
-

@@ -51,7 +51,9 @@ pub enum PutError {
     #[error(transparent)]
     Log(#[from] LogError),
     /// So full that nothing more is stored, to keep what is there safe.
-    #[error("the disk of the store is too full (diskSpaceWarningLevelRatio): nothing more is stored until there is room")]
+    #[error(
+        "the disk of the store is too full (diskSpaceWarningLevelRatio): nothing more is stored until there is room"
+    )]
     DiskTooFull,
     /// The broker is on its way down.
     #[error("the broker is stopping")]
@@ -64,11 +66,15 @@ impl PutError {
         match self {
             PutError::DiskTooFull | PutError::Stopping => response_code::SERVICE_NOT_AVAILABLE,
             PutError::Log(error) => match error {
-                LogError::MessageIllegal(_) | LogError::PropertiesSizeExceeded(_) => response_code::MESSAGE_ILLEGAL,
+                LogError::MessageIllegal(_) | LogError::PropertiesSizeExceeded(_) => {
+                    response_code::MESSAGE_ILLEGAL
+                }
                 LogError::ServiceNotAvailable(_) => response_code::SERVICE_NOT_AVAILABLE,
                 LogError::OsPageCacheBusy(_) => response_code::SYSTEM_BUSY,
                 LogError::FlushDiskTimeout => response_code::FLUSH_DISK_TIMEOUT,
-                LogError::InSyncReplicasNotEnough | LogError::Unknown(_) => response_code::SYSTEM_ERROR,
+                LogError::InSyncReplicasNotEnough | LogError::Unknown(_) => {
+                    response_code::SYSTEM_ERROR
+                }
             },
         }
     }
@@ -91,13 +97,19 @@ impl MessageStore {
 
     /// Stores a message where those of its delay level wait. It keeps its own topic and queue as
     /// properties.
-    pub fn put_delayed<'a>(&self, mut message: MessageToStore<'a>, delay: Delay<'a>) -> Result<Stored, PutError> {
+    pub fn put_delayed<'a>(
+        &self,
+        mut message: MessageToStore<'a>,
+        delay: Delay<'a>,
+    ) -> Result<Stored, PutError> {
         if delay.replaces_real_place {
             message.properties.remove(property::REAL_TOPIC);
             message.properties.remove(property::REAL_QUEUE_ID);
         }
         message.properties.add(property::REAL_TOPIC, message.topic);
-        message.properties.add(property::REAL_QUEUE_ID, delay.queue_id);
+        message
+            .properties
+            .add(property::REAL_QUEUE_ID, delay.queue_id);
         message.topic = topic::SCHEDULE;
         message.queue_id = delay.level.min(self.levels.max_level()) - 1;
         let slot = self.slot(topic::SCHEDULE, message.queue_id);
@@ -105,9 +117,15 @@ impl MessageStore {
     }
 
     /// Stores the messages of a batch body; what they have in common is taken from `template`.
-    pub fn put_batch(&self, template: &MessageToStore<'_>, slot: &QueueSlot) -> Result<Stored, PutError> {
+    pub fn put_batch(
+        &self,
+        template: &MessageToStore<'_>,
+        slot: &QueueSlot,
+    ) -> Result<Stored, PutError> {
         self.accepts()?;
-        let put = self.log.put_batch(template, BatchItems::new(template.body), slot)?;
+        let put = self
+            .log
+            .put_batch(template, BatchItems::new(template.body), slot)?;
         Ok(Stored {
             physical_offset: put.physical_offsets.first().copied().unwrap_or(-1),
             queue_offset: put.queue_offset,

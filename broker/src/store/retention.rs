@@ -57,7 +57,10 @@ impl MessageStore {
 
     /// Used part of the fullest disk of the log.
     fn used(&self) -> f64 {
-        self.log_disks().into_iter().map(|(_, used)| used).fold(0.0, f64::max)
+        self.log_disks()
+            .into_iter()
+            .map(|(_, used)| used)
+            .fold(0.0, f64::max)
     }
 
     /// Looks how full the disks are. Sends are refused while they are too full, and accepted again by
@@ -67,9 +70,17 @@ impl MessageStore {
         let full = used > policy.full_above;
         if self.disk_full.swap(full, Ordering::AcqRel) != full {
             if full {
-                tracing::error!(used, limit = policy.full_above, "the disk is too full: sends are refused");
+                tracing::error!(
+                    used,
+                    limit = policy.full_above,
+                    "the disk is too full: sends are refused"
+                );
             } else {
-                tracing::info!(used, limit = policy.full_above, "there is room on the disk again: sends are accepted");
+                tracing::info!(
+                    used,
+                    limit = policy.full_above,
+                    "there is room on the disk again: sends are accepted"
+                );
             }
         }
     }
@@ -79,7 +90,11 @@ impl MessageStore {
         let used = self.used();
         let forced = policy.forcibly && used > policy.forcibly_above;
         let before = self.log.min_offset();
-        let nothing = Removed { legacy: Vec::new(), dledger: 0, min_offset: before };
+        let nothing = Removed {
+            legacy: Vec::new(),
+            dledger: 0,
+            min_offset: before,
+        };
         if !now && !policy.hour_has_come && used <= policy.max_used && !forced {
             return Ok(nothing);
         }
@@ -91,7 +106,11 @@ impl MessageStore {
                 None => now_ms() - policy.reserved.as_millis() as i64,
             }
         };
-        let sweep = Sweep { older_than_ms, max_files: FILES_A_ROUND, keep_from: self.dispatcher.position() };
+        let sweep = Sweep {
+            older_than_ms,
+            max_files: FILES_A_ROUND,
+            keep_from: self.dispatcher.position(),
+        };
         let removed = self.log.expire(&sweep)?;
         if removed.min_offset > before {
             tracing::info!(

@@ -51,7 +51,11 @@ impl MessageStore {
                 }
             }),
         ];
-        Running { stop, dispatch, others }
+        Running {
+            stop,
+            dispatch,
+            others,
+        }
     }
 
     /// Does blocking work again and again until stopped, first after `first`.
@@ -86,7 +90,10 @@ impl MessageStore {
         self.save_checkpoint(&done)
     }
 
-    pub(super) fn save_checkpoint(&self, done: &consumequeue::Checkpoint) -> Result<(), StoreError> {
+    pub(super) fn save_checkpoint(
+        &self,
+        done: &consumequeue::Checkpoint,
+    ) -> Result<(), StoreError> {
         let mut checkpoint = self.checkpoint.lock();
         if done.store_timestamp > 0 {
             checkpoint.set_physic_msg_timestamp(done.store_timestamp);
@@ -97,7 +104,10 @@ impl MessageStore {
         }
         checkpoint
             .save(&*self.fs, &self.layout.checkpoint())
-            .map_err(|source| StoreError::Io { what: "writing the store's checkpoint", source })?;
+            .map_err(|source| StoreError::Io {
+                what: "writing the store's checkpoint",
+                source,
+            })?;
         self.checkpointed.store(done.position, Ordering::Release);
         Ok(())
     }
@@ -116,26 +126,45 @@ impl MessageStore {
         for task in running.others {
             let _ = task.await;
         }
-        let failed = |what, error: String| StoreError::Io { what, source: std::io::Error::other(error) };
+        let failed = |what, error: String| StoreError::Io {
+            what,
+            source: std::io::Error::other(error),
+        };
         let store = self.clone();
         let queues = tokio::task::spawn_blocking(move || {
             let done = store.dispatcher.close()?;
             store.save_checkpoint(&done)
         });
-        let queues = queues.await.unwrap_or_else(|error| Err(failed("closing the queues", error.to_string())));
-        let log = self.log.shutdown().await.map_err(|error| failed("closing the log", error.to_string()));
+        let queues = queues
+            .await
+            .unwrap_or_else(|error| Err(failed("closing the queues", error.to_string())));
+        let log = self
+            .log
+            .shutdown()
+            .await
+            .map_err(|error| failed("closing the log", error.to_string()));
         queues?;
         log?;
         self.layout
             .remove_abort(&*self.fs)
-            .map_err(|source| StoreError::Io { what: "removing the abort file", source })
+            .map_err(|source| StoreError::Io {
+                what: "removing the abort file",
+                source,
+            })
     }
 
     /// Figures for the runtime info.
     pub fn facts(&self) -> RuntimeFacts {
         let status = self.log.status();
-        let space = self.log.data_dirs().first().and_then(|dir| self.fs.space(dir).ok());
-        let queues = self.fs.space(&self.layout.consumequeue()).map_or(0.0, |space| space.used_ratio());
+        let space = self
+            .log
+            .data_dirs()
+            .first()
+            .and_then(|dir| self.fs.space(dir).ok());
+        let queues = self
+            .fs
+            .space(&self.layout.consumequeue())
+            .map_or(0.0, |space| space.used_ratio());
         let pair = |name: &str, value: String| (name.to_owned(), value);
         RuntimeFacts {
             version: remoting::command::VERSION_DEFAULT,
@@ -160,7 +189,10 @@ impl MessageStore {
                 pair("dledgerCommittedIndex", status.committed_index.to_string()),
                 pair("dledgerFlushedIndex", status.flushed_index.to_string()),
                 pair("durabilityClass", status.durability.class().to_string()),
-                pair("longestUnsyncedMicros", status.sync.longest_unsynced.as_micros().to_string()),
+                pair(
+                    "longestUnsyncedMicros",
+                    status.sync.longest_unsynced.as_micros().to_string(),
+                ),
             ],
         }
     }
@@ -178,9 +210,16 @@ impl MessageStore {
 
     /// What `delayOffset.json` says; it is not written while delayed messages are not delivered.
     fn delivered(&self) -> std::collections::HashMap<i32, i64> {
-        let bytes = self.fs.read(&self.layout.config("delayOffset.json")).unwrap_or_default();
-        let Ok(value) = remoting::fastjson::parse(&bytes) else { return Default::default() };
+        let bytes = self
+            .fs
+            .read(&self.layout.config("delayOffset.json"))
+            .unwrap_or_default();
+        let Ok(value) = remoting::fastjson::parse(&bytes) else {
+            return Default::default();
+        };
         let table = value["offsetTable"].as_object().into_iter().flatten();
-        table.filter_map(|(level, offset)| Some((level.parse().ok()?, offset.as_i64()?))).collect()
+        table
+            .filter_map(|(level, offset)| Some((level.parse().ok()?, offset.as_i64()?)))
+            .collect()
     }
 }

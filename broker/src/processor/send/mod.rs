@@ -68,12 +68,19 @@ fn send(
     let dead_letter = dead_letter_topic(broker, request, &header, &route)?;
     if let Some(topic) = &dead_letter {
         broker.topics.create_internal(topic, 1, false);
-        route = broker.routes.get(broker, topic).ok_or_else(|| Refusal::unknown_topic(topic))?;
+        route = broker
+            .routes
+            .get(broker, topic)
+            .ok_or_else(|| Refusal::unknown_topic(topic))?;
         header.queue_id = 0;
     }
     let (stored, queue_id) = store(broker, peer, &header, request, &route)?;
     count(broker, &route.config.name, queue_id, &stored, begun);
-    Ok(Accepted { stored, queue_id, new_topic })
+    Ok(Accepted {
+        stored,
+        queue_id,
+        new_topic,
+    })
 }
 
 /// Puts a stored message into the statistics.
@@ -93,22 +100,34 @@ fn accepts_sends(broker: &Broker) -> Result<(), Refusal> {
     if from > 0 && now_ms() < from {
         return Err(Refusal::error(format!(
             "broker unable to service, until {} (startAcceptSendRequestTimeStamp)",
-            chrono::DateTime::from_timestamp_millis(from).map(|at| at.to_rfc3339()).unwrap_or_default()
+            chrono::DateTime::from_timestamp_millis(from)
+                .map(|at| at.to_rfc3339())
+                .unwrap_or_default()
         )));
     }
     Ok(())
 }
 
 /// Makes the topic of a send that does not exist, if it may be made.
-pub(super) fn create_topic(broker: &Broker, header: &SendMessageHeader<'_>) -> Result<Arc<SendRoute>, Refusal> {
+pub(super) fn create_topic(
+    broker: &Broker,
+    header: &SendMessageHeader<'_>,
+) -> Result<Arc<SendRoute>, Refusal> {
     let topic = header.topic;
     route::check_name(topic)?;
     let config = broker.config();
     let (default, queues) = (header.default_topic, header.default_topic_queue_nums);
-    if broker.topics.create_for_send(&config, topic, default, queues, header.unit_mode).is_err() {
+    if broker
+        .topics
+        .create_for_send(&config, topic, default, queues, header.unit_mode)
+        .is_err()
+    {
         return Err(Refusal::unknown_topic(topic));
     }
-    broker.routes.get(broker, topic).ok_or_else(|| Refusal::unknown_topic(topic))
+    broker
+        .routes
+        .get(broker, topic)
+        .ok_or_else(|| Refusal::unknown_topic(topic))
 }
 
 /// Where a message for a retry topic goes instead when its group has had enough tries: the group's
@@ -119,7 +138,9 @@ fn dead_letter_topic(
     header: &SendMessageHeader<'_>,
     route: &SendRoute,
 ) -> Result<Option<String>, Refusal> {
-    let Some(group) = &route.retry_group else { return Ok(None) };
+    let Some(group) = &route.retry_group else {
+        return Ok(None);
+    };
     let Some(config) = broker.group(group) else {
         return Err(Refusal::new(
             response_code::SUBSCRIPTION_GROUP_NOT_EXIST,
@@ -149,7 +170,10 @@ fn store(
     if route.config.order && !broker.is_writable() {
         return Err(Refusal::new(
             response_code::NO_PERMISSION,
-            format!("the broker[{}] sending message is forbidden", broker.host_name()),
+            format!(
+                "the broker[{}] sending message is forbidden",
+                broker.host_name()
+            ),
         ));
     }
     let queue_id = queue_of(header.queue_id, route, peer)?;
@@ -189,7 +213,10 @@ pub(super) fn queue_of(queue_id: i32, route: &SendRoute, peer: SocketAddr) -> Re
     }
     match config.write_queues {
         queues if queues > 0 => Ok(rand::random_range(0..queues)),
-        _ => Err(Refusal::error(format!("topic[{}] has no queue to write to", config.name))),
+        _ => Err(Refusal::error(format!(
+            "topic[{}] has no queue to write to",
+            config.name
+        ))),
     }
 }
 
@@ -197,12 +224,19 @@ pub(super) fn queue_of(queue_id: i32, route: &SendRoute, peer: SocketAddr) -> Re
 /// too, and a body that is one for certain is never stored as a single message that nobody can read.
 fn is_batch(header: &SendMessageHeader<'_>, request: &Command) -> Result<bool, Refusal> {
     let by_code = request.code == request_code::SEND_BATCH_MESSAGE;
-    let says_none = || request.ext.get("m").or_else(|| request.ext.get("batch")).is_some();
+    let says_none = || {
+        request
+            .ext
+            .get("m")
+            .or_else(|| request.ext.get("batch"))
+            .is_some()
+    };
     match header.batch {
         true => Ok(true),
         false if by_code && !says_none() => Ok(true),
         false if by_code && looks_like_batch(&request.body) => Err(illegal(
-            "the body is a batch, but the batch flag of the request says that it is none".to_owned(),
+            "the body is a batch, but the batch flag of the request says that it is none"
+                .to_owned(),
         )),
         false => Ok(false),
     }
@@ -248,10 +282,16 @@ fn store_single<'a>(
     let stored = if level > 0 {
         broker.store.put_delayed(
             message,
-            Delay { level, queue_id: queue_text, replaces_real_place: noticed.real_place },
+            Delay {
+                level,
+                queue_id: queue_text,
+                replaces_real_place: noticed.real_place,
+            },
         )
     } else {
-        broker.store.put(&message, &route.slots[message.queue_id as usize])
+        broker
+            .store
+            .put(&message, &route.slots[message.queue_id as usize])
     };
     stored.map_err(|error| super::put_refusal(&error, broker))
 }
@@ -268,13 +308,23 @@ fn store_batch(
 ) -> Result<Stored, Refusal> {
     let noticed = properties::Noticed::of(raw_properties);
     if message.topic.len() > remoting::message::TOPIC_LEN_MAX || route.retry_group.is_some() {
-        return Err(illegal(format!("the topic {} takes no batches", message.topic)));
+        return Err(illegal(format!(
+            "the topic {} takes no batches",
+            message.topic
+        )));
     }
-    if noticed.half_message || message.sys_flag & sys_flag::TRANSACTION_MASK != 0 || noticed.delay_level() != Ok(0) {
-        return Err(illegal("a batch can be neither transactional nor delayed".to_owned()));
+    if noticed.half_message
+        || message.sys_flag & sys_flag::TRANSACTION_MASK != 0
+        || noticed.delay_level() != Ok(0)
+    {
+        return Err(illegal(
+            "a batch can be neither transactional nor delayed".to_owned(),
+        ));
     }
     if message.sys_flag & sys_flag::COMPRESSED != 0 {
-        return Err(illegal("a batch cannot be compressed as a whole: its messages could not be read".to_owned()));
+        return Err(illegal(
+            "a batch cannot be compressed as a whole: its messages could not be read".to_owned(),
+        ));
     }
     broker
         .store
@@ -284,14 +334,20 @@ fn store_batch(
 
 /// Answers a stored message, now if it is committed, else when it is.
 fn conclude(broker: &Arc<Broker>, accepted: Accepted, reply: Reply) {
-    let Accepted { stored, queue_id, new_topic } = accepted;
+    let Accepted {
+        stored,
+        queue_id,
+        new_topic,
+    } = accepted;
     if !new_topic && broker.store.is_committed(&stored) {
         return reply.send(stored_answer(broker, &stored, queue_id));
     }
     let broker = broker.clone();
     tokio::spawn(async move {
         if new_topic && !broker.topics.file().saved(TOPIC_SAVE_TIMEOUT).await {
-            tracing::error!("a new topic could not be written in time; its first message is acknowledged");
+            tracing::error!(
+                "a new topic could not be written in time; its first message is acknowledged"
+            );
         }
         let response = match broker.store.committed(&stored).await {
             Ok(()) => stored_answer(&broker, &stored, queue_id),
@@ -306,7 +362,9 @@ fn stored_answer(broker: &Broker, stored: &Stored, queue_id: i32) -> Response {
     let id = match stored.offsets() {
         None => FieldValue::OffsetId(host, stored.physical_offset),
         Some(offsets) => {
-            let ids = offsets.iter().map(|&offset| OffsetId::new(host, offset).to_string());
+            let ids = offsets
+                .iter()
+                .map(|&offset| OffsetId::new(host, offset).to_string());
             FieldValue::from(ids.collect::<Vec<_>>().join(","))
         }
     };
@@ -320,7 +378,9 @@ fn stored_answer(broker: &Broker, stored: &Stored, queue_id: i32) -> Response {
 /// Every answer to a send tells where it came from and whether traces are wanted.
 fn with_region(broker: &Broker, response: Response) -> Response {
     let region = broker.region.clone();
-    response.field("MSG_REGION", FieldValue::Shared(region)).field("TRACE_ON", broker.with_config(|c| c.trace_on))
+    response
+        .field("MSG_REGION", FieldValue::Shared(region))
+        .field("TRACE_ON", broker.with_config(|c| c.trace_on))
 }
 
 /// 37: the end of a transaction, of which there can be none.

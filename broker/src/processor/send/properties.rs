@@ -43,9 +43,12 @@ impl<'a> Noticed<'a> {
 
     /// The delay level: 0 without one, an error if it is no number.
     pub fn delay_level(&self) -> Result<i32, String> {
-        let Some(value) = self.delay else { return Ok(0) };
+        let Some(value) = self.delay else {
+            return Ok(0);
+        };
         let text = String::from_utf8_lossy(value);
-        text.parse().map_err(|_| format!("the delay level '{text}' (property DELAY) is no number"))
+        text.parse()
+            .map_err(|_| format!("the delay level '{text}' (property DELAY) is no number"))
     }
 }
 
