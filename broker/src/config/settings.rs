@@ -73,6 +73,14 @@ impl Settings {
         self.version.lock().clone()
     }
 
+    /// Changes the effective configuration without a file.
+    #[cfg(test)]
+    pub(crate) fn change_for_test(&self, change: impl FnOnce(&mut BrokerConfig)) {
+        let mut config = (*self.get()).clone();
+        change(&mut config);
+        *self.current.write() = Arc::new(config);
+    }
+
     /// The file that an online update writes: the one given by `-c`, else Java's `config/broker.properties` of the
     /// store, which a later start reads only if it is given by `-c`.
     pub fn file(&self) -> PathBuf {

@@ -19,7 +19,7 @@ pub use settings::NameServerSettings;
 use crate::tables::{TableError, TopicConfig, now_ms};
 use dledger::fs::Fs;
 use parking_lot::Mutex;
-use remoting::{Command, Connection, Dispatch, Reply};
+use remoting::{Command, Connection, Dispatch, Reply, Response};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -94,6 +94,11 @@ impl NameServer {
         if let Some(listener) = self.order_listener.get() {
             listener(topic);
         }
+    }
+
+    /// Answers a request of this process, as if it came over no connection.
+    pub fn answer(&self, request: &Command) -> Response {
+        self.handle(request, 0)
     }
 
     /// Forgets silent brokers until `stop` fires.

@@ -122,6 +122,7 @@ impl Worker {
             let order = *orders.borrow_and_update();
             if self.registered.is_some() && self.registered != order.id {
                 self.unregister().await;
+                self.next = Instant::now();
             }
             if order.stop {
                 self.client.close().await;
@@ -167,7 +168,7 @@ impl Worker {
     }
 
     /// A full registration, or a heartbeat.
-    async fn register(&mut self, id: i64) {
+    pub(super) async fn register(&mut self, id: i64) {
         let losses = self.losses.count.load(Ordering::SeqCst);
         let config = self.shared.settings.get();
         let (version, topics) = self.shared.topics.snapshot_with(|| {
