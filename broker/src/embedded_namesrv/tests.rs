@@ -7,7 +7,12 @@ use remoting::{ExtFields, FieldValue, SerializeType};
 use std::io::Read;
 
 fn server() -> NameServer {
-    NameServer::open(Arc::new(MemFs::new()), Path::new("/c"), "127.0.0.1:9876".parse().unwrap()).unwrap()
+    NameServer::open(
+        Arc::new(MemFs::new()),
+        Path::new("/c"),
+        "127.0.0.1:9876".parse().unwrap(),
+    )
+    .unwrap()
 }
 
 fn command(code: i32, version: i32, fields: &[(&str, &str)], body: &[u8]) -> Command {
@@ -39,24 +44,56 @@ fn field(response: &Response, name: &str) -> Option<String> {
     })
 }
 
-fn registration(name: &str, id: i64, addr: &str, counter: i64, topics: &[(&str, i32)]) -> Registration {
+fn registration(
+    name: &str,
+    id: i64,
+    addr: &str,
+    counter: i64,
+    topics: &[(&str, i32)],
+) -> Registration {
     Registration {
-        identity: BrokerIdentity { cluster: "C".into(), name: name.into(), addr: addr.into(), id },
+        identity: BrokerIdentity {
+            cluster: "C".into(),
+            name: name.into(),
+            addr: addr.into(),
+            id,
+        },
         ha_addr: format!("{addr}1"),
         timeout_ms: None,
         acting_master: None,
-        version: DataVersion { state_version: None, timestamp: 1, counter },
-        topics: topics.iter().map(|(t, queues)| TopicConfig::new(*t, *queues)).collect(),
+        version: DataVersion {
+            state_version: None,
+            timestamp: 1,
+            counter,
+        },
+        topics: topics
+            .iter()
+            .map(|(t, queues)| TopicConfig::new(*t, *queues))
+            .collect(),
     }
 }
 
 /// Lines of a recorded conversation that concern the name server.
 fn trace(name: &str) -> Vec<Map> {
-    let path = format!(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/traces/{}.jsonl.gz"), name);
+    let path = format!(
+        concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../tests/data/traces/{}.jsonl.gz"
+        ),
+        name
+    );
     let mut all = String::new();
-    flate2::read::GzDecoder::new(std::fs::File::open(&path).expect(&path)).read_to_string(&mut all).unwrap();
-    let lines = all.lines().filter_map(|l| parse(l.as_bytes()).unwrap().as_map().cloned());
-    lines.filter(|m| m.str("via").is_some_and(|via| via.ends_with(">namesrv")) && m.get("code").is_some()).collect()
+    flate2::read::GzDecoder::new(std::fs::File::open(&path).expect(&path))
+        .read_to_string(&mut all)
+        .unwrap();
+    let lines = all
+        .lines()
+        .filter_map(|l| parse(l.as_bytes()).unwrap().as_map().cloned());
+    lines
+        .filter(|m| {
+            m.str("via").is_some_and(|via| via.ends_with(">namesrv")) && m.get("code").is_some()
+        })
+        .collect()
 }
 
 fn body_of(frame: &Map) -> Vec<u8> {
@@ -73,7 +110,12 @@ fn request_of(frame: &Map) -> Command {
         .map(|(k, v)| (k.to_string(), v.as_str().unwrap().to_string()))
         .collect();
     let fields: Vec<(&str, &str)> = ext.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-    command(frame.i32("code").unwrap(), frame.i32("version").unwrap(), &fields, &body_of(frame))
+    command(
+        frame.i32("code").unwrap(),
+        frame.i32("version").unwrap(),
+        &fields,
+        &body_of(frame),
+    )
 }
 
 /// Sorts lists: Java prints sets in the order of their hashes.
@@ -101,21 +143,42 @@ fn replay(names: &[&str]) -> usize {
                 waiting.push((conn, opaque, answer));
                 continue;
             }
-            let at = waiting.iter().position(|(c, o, _)| (*c, *o) == (conn, opaque));
+            let at = waiting
+                .iter()
+                .position(|(c, o, _)| (*c, *o) == (conn, opaque));
             let Some(at) = at else { continue };
             let (_, _, answer) = waiting.remove(at);
             let what = format!("{name}: {:?}", frame.str("hdr"));
             assert_eq!(Some(answer.code), frame.i32("code"), "{what}");
             // The generations differ in where they send the reader.
-            let faq = |r: &str| r.replace("https://rocketmq.apache.org/docs/bestPractice/06FAQ", "http://rocketmq.apache.org/docs/faq/");
-            assert_eq!(answer.remark.as_deref(), frame.str("remark").map(faq).as_deref(), "{what}");
+            let faq = |r: &str| {
+                r.replace(
+                    "https://rocketmq.apache.org/docs/bestPractice/06FAQ",
+                    "http://rocketmq.apache.org/docs/faq/",
+                )
+            };
+            assert_eq!(
+                answer.remark.as_deref(),
+                frame.str("remark").map(faq).as_deref(),
+                "{what}"
+            );
             let has_fields = answer.has_fields || !answer.fields.is_empty();
-            assert_eq!(has_fields, frame.get("extFields").and_then(Node::as_map).is_some(), "{what}");
+            assert_eq!(
+                has_fields,
+                frame.get("extFields").and_then(Node::as_map).is_some(),
+                "{what}"
+            );
             let (ours, javas) = (text(&answer), String::from_utf8(body_of(&frame)).unwrap());
             if ours != javas {
-                let (ours, javas) = (parse(ours.as_bytes()).unwrap(), parse(javas.as_bytes()).unwrap());
+                let (ours, javas) = (
+                    parse(ours.as_bytes()).unwrap(),
+                    parse(javas.as_bytes()).unwrap(),
+                );
                 let list = |n: &Node| n.as_map().and_then(|m| m.get("topicList")).map(sorted);
-                assert!(list(&ours).is_some() && list(&ours) == list(&javas), "{what}\n{ours:?}\n{javas:?}");
+                assert!(
+                    list(&ours).is_some() && list(&ours) == list(&javas),
+                    "{what}\n{ours:?}\n{javas:?}"
+                );
             }
             compared += 1;
         }
@@ -137,16 +200,26 @@ fn answers_equal_those_of_a_stock_name_server() {
     ];
     let compared = replay(&four);
     assert!(compared > 10, "{compared}");
-    let five = ["broker-start-registration-5.3.3", "topic-create-5.3.3", "producer-start-topic-autocreate-5.3.3"];
+    let five = [
+        "broker-start-registration-5.3.3",
+        "topic-create-5.3.3",
+        "producer-start-topic-autocreate-5.3.3",
+    ];
     let compared = replay(&five);
     assert!(compared > 5, "{compared}");
 }
 
 #[test]
 fn compressed_registrations_of_both_generations_are_read() {
-    for (name, topics) in [("registration-compressed-4.9.7", 8), ("registration-compressed-5.3.3", 13)] {
+    for (name, topics) in [
+        ("registration-compressed-4.9.7", 8),
+        ("registration-compressed-5.3.3", 13),
+    ] {
         let server = server();
-        let frame = trace(name).into_iter().find(|f| f.i32("code") == Some(103)).unwrap();
+        let frame = trace(name)
+            .into_iter()
+            .find(|f| f.i32("code") == Some(103))
+            .unwrap();
         let answer = server.handle(&request_of(&frame), 1);
         assert_eq!(answer.code, 0, "{:?}", answer.remark);
         let routes = server.routes.lock();
@@ -159,12 +232,20 @@ fn compressed_registrations_of_both_generations_are_read() {
 #[test]
 fn broken_registrations_are_refused_with_the_reason() {
     let server = server();
-    let fields = [("brokerName", "b"), ("brokerAddr", "a:1"), ("clusterName", "C"), ("brokerId", "0")];
+    let fields = [
+        ("brokerName", "b"),
+        ("brokerAddr", "a:1"),
+        ("clusterName", "C"),
+        ("brokerId", "0"),
+    ];
     let send = |extra: &[(&str, &str)], body: &[u8]| {
         let all: Vec<_> = fields.iter().chain(extra).copied().collect();
         server.handle(&command(103, 407, &all, body), 1)
     };
-    assert_eq!(send(&[("bodyCrc32", "1")], b"{}").remark.as_deref(), Some("crc32 not match"));
+    assert_eq!(
+        send(&[("bodyCrc32", "1")], b"{}").remark.as_deref(),
+        Some("crc32 not match")
+    );
     for (extra, body) in [
         (&[][..], &b"{"[..]),
         (&[("compressed", "true")], b"{}"),
@@ -192,24 +273,53 @@ fn routes_have_the_form_that_the_client_reads() {
         "{\"brokerDatas\":[{\"brokerAddrs\":{0:\"a:1\"},\"brokerName\":\"b-é\",\"cluster\":\"C\",\"enableActingMaster\":false}],\"filterServerTable\":{},\"queueDatas\":[{\"brokerName\":\"b-é\",\"perm\":6,\"readQueueNums\":4,\"topicSysFlag\":0,\"writeQueueNums\":4}]}"
     );
     let standard = text(&server.handle(&command(105, 401, &[("topic", "t")], b""), 1));
-    assert!(standard.contains("\"brokerAddrs\":{\"0\":\"a:1\"},\"brokerName\":\"b-\\u00e9\""), "{standard}");
+    assert!(
+        standard.contains("\"brokerAddrs\":{\"0\":\"a:1\"},\"brokerName\":\"b-\\u00e9\""),
+        "{standard}"
+    );
     let asked = [("topic", "t"), ("acceptStandardJsonOnly", "true")];
-    assert_eq!(text(&server.handle(&command(105, 317, &asked, b""), 1)), standard);
+    assert_eq!(
+        text(&server.handle(&command(105, 317, &asked, b""), 1)),
+        standard
+    );
     let none = ask(&server, 105, &[("topic", "none")]);
     assert_eq!(none.code, 17);
     let remark = "No topic route info in name server for the topic: none\nSee http://rocketmq.apache.org/docs/faq/ for further details.";
     assert_eq!(none.remark.as_deref(), Some(remark));
     assert_eq!(ask(&server, 105, &[]).code, 1);
     let unknown = ask(&server, 9999, &[]);
-    assert_eq!((unknown.code, unknown.remark.as_deref()), (3, Some(" request type 9999 not supported")));
+    assert_eq!(
+        (unknown.code, unknown.remark.as_deref()),
+        (3, Some(" request type 9999 not supported"))
+    );
 }
 
 #[test]
 fn a_slave_learns_its_master_and_its_topics_do_not_count() {
     let mut routes = Routes::default();
-    assert_eq!(routes.register(&registration("b", 1, "s:1", 1, &[("only-slave", 1)]), Owner::Connection(2), 0), None);
-    assert_eq!(routes.register(&registration("b", 0, "m:1", 1, &[("t", 4)]), Owner::Connection(1), 0), None);
-    let hint = routes.register(&registration("b", 1, "s:1", 2, &[("t", 9)]), Owner::Connection(2), 0).unwrap();
+    assert_eq!(
+        routes.register(
+            &registration("b", 1, "s:1", 1, &[("only-slave", 1)]),
+            Owner::Connection(2),
+            0
+        ),
+        None
+    );
+    assert_eq!(
+        routes.register(
+            &registration("b", 0, "m:1", 1, &[("t", 4)]),
+            Owner::Connection(1),
+            0
+        ),
+        None
+    );
+    let hint = routes
+        .register(
+            &registration("b", 1, "s:1", 2, &[("t", 9)]),
+            Owner::Connection(2),
+            0,
+        )
+        .unwrap();
     assert_eq!((hint.addr.as_str(), hint.ha_addr.as_str()), ("m:1", "m:11"));
     assert_eq!(routes.topics(), ["t"]);
     assert_eq!(routes.route("t").unwrap().1[0].1.write_queues, 4);
@@ -219,13 +329,19 @@ fn a_slave_learns_its_master_and_its_topics_do_not_count() {
     assert_eq!(brokers[0].1.addrs.keys().copied().collect::<Vec<_>>(), [1]);
     assert_eq!(queues[0].1.perm, perm::READ | perm::WRITE);
     routes.connection_closed(2);
-    assert!(routes.route("t").is_none() && routes.topics().is_empty() && routes.brokers().is_empty());
+    assert!(
+        routes.route("t").is_none() && routes.topics().is_empty() && routes.brokers().is_empty()
+    );
 }
 
 #[test]
 fn a_candidate_without_a_role_changes_nothing() {
     let mut routes = Routes::default();
-    routes.register(&registration("b", 0, "m:1", 1, &[("t", 4)]), Owner::Connection(1), 0);
+    routes.register(
+        &registration("b", 0, "m:1", 1, &[("t", 4)]),
+        Owner::Connection(1),
+        0,
+    );
     let mut candidate = registration("b", -1, "s:1", 9, &[("t", 4)]);
     candidate.acting_master = Some(true);
     routes.register(&candidate, Owner::Connection(2), 0);
@@ -236,16 +352,44 @@ fn a_candidate_without_a_role_changes_nothing() {
 #[test]
 fn a_changed_role_leaves_one_entry() {
     let mut routes = Routes::default();
-    routes.register(&registration("b", 0, "m:1", 1, &[("t", 4)]), Owner::Connection(1), 0);
-    routes.register(&registration("b", 2, "s:1", 1, &[]), Owner::Connection(2), 0);
+    routes.register(
+        &registration("b", 0, "m:1", 1, &[("t", 4)]),
+        Owner::Connection(1),
+        0,
+    );
+    routes.register(
+        &registration("b", 2, "s:1", 1, &[]),
+        Owner::Connection(2),
+        0,
+    );
     // The slave takes over: its address moves to id 0, the old master's entry is replaced.
-    routes.register(&registration("b", 0, "s:1", 1, &[("t", 5)]), Owner::Connection(2), 0);
-    assert_eq!(routes.brokers()["b"].addrs.iter().map(|(i, a)| (*i, a.as_str())).collect::<Vec<_>>(), [(0, "s:1")]);
-    assert_eq!(routes.route("t").unwrap().1[0].1.write_queues, 5, "the first registration under an id counts");
+    routes.register(
+        &registration("b", 0, "s:1", 1, &[("t", 5)]),
+        Owner::Connection(2),
+        0,
+    );
+    assert_eq!(
+        routes.brokers()["b"]
+            .addrs
+            .iter()
+            .map(|(i, a)| (*i, a.as_str()))
+            .collect::<Vec<_>>(),
+        [(0, "s:1")]
+    );
+    assert_eq!(
+        routes.route("t").unwrap().1[0].1.write_queues,
+        5,
+        "the first registration under an id counts"
+    );
     // The old master's connection closes late: it must not take the new entry along.
     routes.connection_closed(1);
     assert_eq!(routes.brokers()["b"].addrs.len(), 1);
-    routes.unregister(&BrokerIdentity { cluster: "C".into(), name: "b".into(), addr: "m:1".into(), id: 0 });
+    routes.unregister(&BrokerIdentity {
+        cluster: "C".into(),
+        name: "b".into(),
+        addr: "m:1".into(),
+        id: 0,
+    });
     assert_eq!(routes.brokers()["b"].addrs.len(), 1);
 }
 
@@ -255,7 +399,11 @@ fn a_higher_state_version_keeps_its_id() {
     let mut holder = registration("b", 0, "m:1", 1, &[("t", 4)]);
     holder.version.state_version = Some(5);
     routes.register(&holder, Owner::Connection(1), 0);
-    routes.register(&registration("b", 0, "x:1", 1, &[("t", 1)]), Owner::Connection(2), 0);
+    routes.register(
+        &registration("b", 0, "x:1", 1, &[("t", 1)]),
+        Owner::Connection(2),
+        0,
+    );
     assert_eq!(routes.brokers()["b"].addrs[&0], "m:1");
 }
 
@@ -263,10 +411,25 @@ fn a_higher_state_version_keeps_its_id() {
 fn topics_follow_versions_and_are_added_one_by_one() {
     let mut routes = Routes::default();
     let owner = Owner::Connection(1);
-    routes.register(&registration("b", 0, "m:1", 1, &[("t", 4), ("u", 1)]), owner, 0);
-    routes.register(&registration("b", 0, "m:1", 1, &[("t", 9), ("new", 2)]), owner, 0);
-    assert_eq!(routes.route("t").unwrap().1[0].1.write_queues, 4, "same version, nothing new");
-    assert!(routes.route("new").is_some(), "a topic that is not known is taken anyhow");
+    routes.register(
+        &registration("b", 0, "m:1", 1, &[("t", 4), ("u", 1)]),
+        owner,
+        0,
+    );
+    routes.register(
+        &registration("b", 0, "m:1", 1, &[("t", 9), ("new", 2)]),
+        owner,
+        0,
+    );
+    assert_eq!(
+        routes.route("t").unwrap().1[0].1.write_queues,
+        4,
+        "same version, nothing new"
+    );
+    assert!(
+        routes.route("new").is_some(),
+        "a topic that is not known is taken anyhow"
+    );
     routes.register(&registration("b", 0, "m:1", 2, &[("t", 9)]), owner, 0);
     assert_eq!(routes.route("t").unwrap().1[0].1.write_queues, 9);
     assert_eq!(routes.topics(), ["new", "t", "u"]);
@@ -275,8 +438,16 @@ fn topics_follow_versions_and_are_added_one_by_one() {
 #[test]
 fn silent_brokers_are_forgotten() {
     let mut routes = Routes::default();
-    routes.register(&registration("local", 0, "l:1", 1, &[("t", 1)]), Owner::Local, 0);
-    routes.register(&registration("a", 0, "a:1", 1, &[("t", 1)]), Owner::Connection(7), 0);
+    routes.register(
+        &registration("local", 0, "l:1", 1, &[("t", 1)]),
+        Owner::Local,
+        0,
+    );
+    routes.register(
+        &registration("a", 0, "a:1", 1, &[("t", 1)]),
+        Owner::Connection(7),
+        0,
+    );
     let mut quick = registration("q", 0, "q:1", 1, &[("t", 1)]);
     quick.timeout_ms = Some(3000);
     routes.register(&quick, Owner::Connection(8), 0);
@@ -293,7 +464,13 @@ fn silent_brokers_are_forgotten() {
 #[test]
 fn lists_wiping_and_deleting() {
     let server = server();
-    let mut unit = registration("b", 0, "m:1", 1, &[("plain", 1), ("unit", 1), ("sub", 1), ("both", 1)]);
+    let mut unit = registration(
+        "b",
+        0,
+        "m:1",
+        1,
+        &[("plain", 1), ("unit", 1), ("sub", 1), ("both", 1)],
+    );
     unit.topics[1].sys_flag = 1;
     unit.topics[2].sys_flag = 2;
     unit.topics[3].sys_flag = 3;
@@ -302,10 +479,19 @@ fn lists_wiping_and_deleting() {
     other.identity.cluster = "D".into();
     server.register_local(&other);
     let list = |code, fields: &[(&str, &str)]| text(&ask(&server, code, fields));
-    assert_eq!(list(206, &[]), "{\"topicList\":[\"both\",\"plain\",\"sub\",\"unit\"]}");
-    assert_eq!(list(224, &[("cluster", "D")]), "{\"topicList\":[\"plain\"]}");
+    assert_eq!(
+        list(206, &[]),
+        "{\"topicList\":[\"both\",\"plain\",\"sub\",\"unit\"]}"
+    );
+    assert_eq!(
+        list(224, &[("cluster", "D")]),
+        "{\"topicList\":[\"plain\"]}"
+    );
     assert_eq!(list(224, &[("cluster", "none")]), "{\"topicList\":[]}");
-    assert_eq!(list(304, &[]), "{\"brokerAddr\":\"m:1\",\"topicList\":[\"C\",\"D\",\"b\",\"o\"]}");
+    assert_eq!(
+        list(304, &[]),
+        "{\"brokerAddr\":\"m:1\",\"topicList\":[\"C\",\"D\",\"b\",\"o\"]}"
+    );
     assert_eq!(list(311, &[]), "{\"topicList\":[\"both\",\"unit\"]}");
     assert_eq!(list(312, &[]), "{\"topicList\":[\"both\",\"sub\"]}");
     assert_eq!(list(313, &[]), "{\"topicList\":[\"sub\"]}");
@@ -313,21 +499,48 @@ fn lists_wiping_and_deleting() {
         list(106, &[]),
         "{\"brokerAddrTable\":{\"b\":{\"brokerAddrs\":{0:\"m:1\"},\"brokerName\":\"b\",\"cluster\":\"C\"},\"o\":{\"brokerAddrs\":{0:\"n:1\"},\"brokerName\":\"o\",\"cluster\":\"D\"}},\"clusterAddrTable\":{\"C\":[\"b\"],\"D\":[\"o\"]}}"
     );
-    assert_eq!(field(&ask(&server, 205, &[("brokerName", "b")]), "wipeTopicCount").as_deref(), Some("4"));
-    assert_eq!(server.routes.lock().route("plain").unwrap().1[0].1.perm, perm::READ);
+    assert_eq!(
+        field(&ask(&server, 205, &[("brokerName", "b")]), "wipeTopicCount").as_deref(),
+        Some("4")
+    );
+    assert_eq!(
+        server.routes.lock().route("plain").unwrap().1[0].1.perm,
+        perm::READ
+    );
     assert_eq!(server.routes.lock().route("plain").unwrap().1[1].1.perm, 6);
-    assert_eq!(field(&ask(&server, 327, &[("brokerName", "b")]), "addTopicCount").as_deref(), Some("4"));
+    assert_eq!(
+        field(&ask(&server, 327, &[("brokerName", "b")]), "addTopicCount").as_deref(),
+        Some("4")
+    );
     assert_eq!(server.routes.lock().route("plain").unwrap().1[0].1.perm, 6);
-    assert_eq!(field(&ask(&server, 205, &[("brokerName", "x")]), "wipeTopicCount").as_deref(), Some("0"));
-    assert_eq!(ask(&server, 216, &[("topic", "plain"), ("clusterName", "C")]).code, 0);
+    assert_eq!(
+        field(&ask(&server, 205, &[("brokerName", "x")]), "wipeTopicCount").as_deref(),
+        Some("0")
+    );
+    assert_eq!(
+        ask(&server, 216, &[("topic", "plain"), ("clusterName", "C")]).code,
+        0
+    );
     assert_eq!(server.routes.lock().route("plain").unwrap().1.len(), 1);
     assert_eq!(ask(&server, 216, &[("topic", "plain")]).code, 0);
     assert_eq!(ask(&server, 216, &[("topic", "plain")]).code, 0);
     assert!(server.routes.lock().route("plain").is_none());
-    let members = text(&ask(&server, 901, &[("clusterName", "C"), ("brokerName", "b")]));
-    assert_eq!(members, "{\"brokerMemberGroup\":{\"brokerAddrs\":{0:\"m:1\"},\"brokerName\":\"b\",\"cluster\":\"C\"}}");
+    let members = text(&ask(
+        &server,
+        901,
+        &[("clusterName", "C"), ("brokerName", "b")],
+    ));
+    assert_eq!(
+        members,
+        "{\"brokerMemberGroup\":{\"brokerAddrs\":{0:\"m:1\"},\"brokerName\":\"b\",\"cluster\":\"C\"}}"
+    );
     let route = b"{\"brokerDatas\":[],\"queueDatas\":[{\"brokerName\":\"b\",\"perm\":6,\"readQueueNums\":3,\"topicSysFlag\":0,\"writeQueueNums\":3},{\"brokerName\":\"ghost\",\"perm\":6,\"readQueueNums\":3,\"writeQueueNums\":3}]}";
-    assert_eq!(server.handle(&command(217, 479, &[("topic", "one")], route), 1).code, 0);
+    assert_eq!(
+        server
+            .handle(&command(217, 479, &[("topic", "one")], route), 1)
+            .code,
+        0
+    );
     assert_eq!(server.routes.lock().route("one").unwrap().1.len(), 1);
 }
 
@@ -335,15 +548,26 @@ fn lists_wiping_and_deleting() {
 fn versions_are_asked_for() {
     let server = server();
     server.register_local(&registration("b", 0, "m:1", 4, &[("t", 1)]));
-    let fields = [("brokerName", "b"), ("brokerAddr", "m:1"), ("clusterName", "C"), ("brokerId", "0")];
+    let fields = [
+        ("brokerName", "b"),
+        ("brokerAddr", "m:1"),
+        ("clusterName", "C"),
+        ("brokerId", "0"),
+    ];
     let query = |body: &str| server.handle(&command(322, 407, &fields, body.as_bytes()), 1);
     let same = query("{\"counter\":4,\"timestamp\":1}");
     assert_eq!(field(&same, "changed").as_deref(), Some("false"));
     assert_eq!(text(&same), "{\"counter\":4,\"timestamp\":1}");
-    assert_eq!(field(&query("{\"counter\":5,\"timestamp\":1}"), "changed").as_deref(), Some("true"));
+    assert_eq!(
+        field(&query("{\"counter\":5,\"timestamp\":1}"), "changed").as_deref(),
+        Some("true")
+    );
     server.unregister_local(&registration("b", 0, "m:1", 4, &[]).identity);
     let gone = query("{\"counter\":4,\"timestamp\":1}");
-    assert_eq!((field(&gone, "changed").as_deref(), text(&gone).as_str()), (Some("true"), ""));
+    assert_eq!(
+        (field(&gone, "changed").as_deref(), text(&gone).as_str()),
+        (Some("true"), "")
+    );
     assert_eq!(ask(&server, 904, &fields).code, 0);
     assert_eq!(ask(&server, 104, &fields).code, 0);
 }
@@ -359,16 +583,41 @@ fn pairs_are_kept_and_order_topics_told() {
     let (ns, key) = (("namespace", ORDER_NAMESPACE), ("key", "t"));
     let missing = ask(&server, 101, &[ns, key]);
     assert_eq!((missing.code, missing.has_fields), (22, true));
-    assert_eq!(missing.remark.as_deref(), Some("No config item, Namespace: ORDER_TOPIC_CONFIG Key: t"));
+    assert_eq!(
+        missing.remark.as_deref(),
+        Some("No config item, Namespace: ORDER_TOPIC_CONFIG Key: t")
+    );
     assert_eq!(ask(&server, 219, &[ns]).code, 22);
     assert_eq!(ask(&server, 100, &[ns, key, ("value", "b:4")]).code, 0);
-    assert_eq!(ask(&server, 100, &[("namespace", "n"), ("key", "k"), ("value", "v")]).code, 0);
+    assert_eq!(
+        ask(
+            &server,
+            100,
+            &[("namespace", "n"), ("key", "k"), ("value", "v")]
+        )
+        .code,
+        0
+    );
     assert_eq!(*told.lock(), ["t"]);
-    assert_eq!(field(&ask(&server, 101, &[ns, key]), "value").as_deref(), Some("b:4"));
-    assert_eq!(text(&ask(&server, 219, &[ns])), "{\"table\":{\"t\":\"b:4\"}}");
+    assert_eq!(
+        field(&ask(&server, 101, &[ns, key]), "value").as_deref(),
+        Some("b:4")
+    );
+    assert_eq!(
+        text(&ask(&server, 219, &[ns])),
+        "{\"table\":{\"t\":\"b:4\"}}"
+    );
     // A registering broker is told the order topics.
-    let fields = [("brokerName", "b"), ("brokerAddr", "a:1"), ("clusterName", "C"), ("brokerId", "0")];
-    assert_eq!(text(&ask(&server, 103, &fields)), "{\"table\":{\"t\":\"b:4\"}}");
+    let fields = [
+        ("brokerName", "b"),
+        ("brokerAddr", "a:1"),
+        ("clusterName", "C"),
+        ("brokerId", "0"),
+    ];
+    assert_eq!(
+        text(&ask(&server, 103, &fields)),
+        "{\"table\":{\"t\":\"b:4\"}}"
+    );
     save(server.kv().as_ref()).unwrap();
     let file = fs.read(Path::new("/c/namesrvKvConfig.json")).unwrap();
     let expected = "{\n\t\"configTable\":{\n\t\t\"ORDER_TOPIC_CONFIG\":{\n\t\t\t\"t\":\"b:4\"\n\t\t},\n\t\t\"n\":{\n\t\t\t\"k\":\"v\"\n\t\t}\n\t}\n}";
@@ -383,19 +632,42 @@ fn pairs_are_kept_and_order_topics_told() {
 fn settings_are_shown_and_honestly_changed() {
     let server = server();
     let shown = text(&ask(&server, 319, &[]));
-    for line in ["listenPort=9876", "bindAddress=127.0.0.1", "orderMessageEnable=false", "clusterTest=false"] {
+    for line in [
+        "listenPort=9876",
+        "bindAddress=127.0.0.1",
+        "orderMessageEnable=false",
+        "clusterTest=false",
+    ] {
         assert!(shown.lines().any(|l| l == line), "{shown}");
     }
     let update = |body: &str| server.handle(&command(318, 407, &[], body.as_bytes()), 1);
     assert_eq!(update("clusterTest=false\n").code, 0);
     assert_eq!(update("kvConfigPath=/nowhere\n").code, 16);
-    for (body, expected) in [("listenPort=1", "present one"), ("noSuch=1", "not known"), ("orderMessageEnable=1", "present one")] {
+    for (body, expected) in [
+        ("listenPort=1", "present one"),
+        ("noSuch=1", "not known"),
+        ("orderMessageEnable=1", "present one"),
+    ] {
         let answer = update(body);
-        assert!(answer.code == 1 && answer.remark.as_deref().unwrap().contains(expected), "{body}: {answer:?}");
+        assert!(
+            answer.code == 1 && answer.remark.as_deref().unwrap().contains(expected),
+            "{body}: {answer:?}"
+        );
     }
     server.register_local(&registration("b", 0, "m:1", 1, &[("t", 1)]));
-    ask(&server, 100, &[("namespace", ORDER_NAMESPACE), ("key", "t"), ("value", "b:1")]);
+    ask(
+        &server,
+        100,
+        &[
+            ("namespace", ORDER_NAMESPACE),
+            ("key", "t"),
+            ("value", "b:1"),
+        ],
+    );
     assert!(!text(&ask(&server, 105, &[("topic", "t")])).contains("orderTopicConf"));
     assert_eq!(update("orderMessageEnable=true").code, 0);
-    assert!(text(&ask(&server, 105, &[("topic", "t")])).contains("\"filterServerTable\":{},\"orderTopicConf\":\"b:1\",\"queueDatas\""));
+    assert!(
+        text(&ask(&server, 105, &[("topic", "t")]))
+            .contains("\"filterServerTable\":{},\"orderTopicConf\":\"b:1\",\"queueDatas\"")
+    );
 }
