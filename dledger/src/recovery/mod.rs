@@ -221,5 +221,3 @@ pub(crate) fn open(
     apply::apply(fs, config, plan)
 }
 
-#[cfg(test)]
-mod tests;
