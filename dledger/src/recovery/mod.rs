@@ -220,4 +220,3 @@ pub(crate) fn open(
     }
     apply::apply(fs, config, plan)
 }
-
