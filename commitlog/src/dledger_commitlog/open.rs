@@ -128,7 +128,15 @@ impl DLedgerCommitLog {
         let layout = &config.examine.layout;
         let (files, first_pos) = match &exam.plan {
             Plan::New | Plan::Dledger => (Vec::new(), dledger_start(&exam)),
-            Plan::Mixed { divide } => (exam.legacy.files.clone(), *divide),
+            Plan::Mixed { divide } => {
+                if let Some(mark) = exam.mark_to_note {
+                    mark.save(&*fs, &layout.sidecar(MARK_FILE)).map_err(|source| OpenError::Io {
+                        what: "noting where the legacy half ends",
+                        source,
+                    })?;
+                }
+                (exam.legacy.files.clone(), *divide)
+            }
             Plan::Upgrade(plan) => {
                 upgrade::perform(&*fs, plan).map_err(|source| OpenError::Io {
                     what: "upgrading the store",

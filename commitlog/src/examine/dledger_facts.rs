@@ -5,12 +5,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use dledger::fs::{Fs, MapMode};
+use dledger::fs::{Fs, MapMode, OpenMode};
 
 use super::derived_facts::list;
 use crate::frame::{FrameView, read_i32, read_i64};
+use crate::layout::parse_file_name;
 use crate::legacy::{LegacyFile, Listing};
 
+/// Bytes of an index unit.
+const UNIT: u64 = 32;
 /// Bytes of an entry header; the body, one frame, follows.
 pub const ENTRY_HEADER: usize = 48;
 /// Magic of an entry.
@@ -95,7 +98,7 @@ impl DledgerFacts {
     ) -> io::Result<DledgerFacts> {
         let data = crate::legacy::list(fs, std::iter::once(data_dir.as_path()), file_size)?;
         let index = list(fs, &base.join("index"))?;
-        let (entries, damaged_start) = find_entries(fs, &data)?;
+        let (entries, damaged_start) = find_entries(fs, &data, indexed_end(fs, &base.join("index"))?)?;
         let committed_index =
             properties(fs, &base.join("checkpoint"))?.and_then(|p| number(&p, "committedIndex"));
         Ok(DledgerFacts {
@@ -117,7 +120,7 @@ impl DledgerFacts {
 }
 
 /// Finds the last file that begins with an entry and walks it to the end of the log.
-fn find_entries(fs: &dyn Fs, data: &Listing) -> io::Result<(Option<Entries>, bool)> {
+fn find_entries(fs: &dyn Fs, data: &Listing, hint: Option<i64>) -> io::Result<(Option<Entries>, bool)> {
     let Some(first) = data.files.first() else {
         return Ok((None, false));
     };
@@ -135,7 +138,9 @@ fn find_entries(fs: &dyn Fs, data: &Listing) -> io::Result<(Option<Entries>, boo
     };
     for file in data.files.iter().rev() {
         let bytes = map_all(fs, file)?;
-        if let Some((last, end)) = walk(&bytes, file.start) {
+        let inside = file.start..file.start + data.file_size as i64;
+        let hinted = hint.filter(|at| inside.contains(at)).and_then(|at| walk(&bytes, file.start, at));
+        if let Some((last, end)) = hinted.or_else(|| walk(&bytes, file.start, file.start)) {
             let body = (end - file.start) as usize - last.size + ENTRY_HEADER;
             let frame = FrameView::parse(&bytes[body..]).ok();
             let entries = Entries {
@@ -164,11 +169,11 @@ fn map_all(fs: &dyn Fs, file: &LegacyFile) -> io::Result<Bytes> {
     Ok(map.slice(0, map.len() as usize))
 }
 
-/// Walks a file's entries: the last one and where it ends; none if the file does not begin with an entry.
-fn walk(bytes: &[u8], start: i64) -> Option<(EntryHeader, i64)> {
+/// Walks a file's entries from `position` on: the last one and where it ends; none if no entry begins there.
+fn walk(bytes: &[u8], start: i64, position: i64) -> Option<(EntryHeader, i64)> {
     let mut last: Option<EntryHeader> = None;
-    let mut at = 0;
-    while let Some(header) = entry_header(&bytes[at..], start + at as i64) {
+    let mut at = (position - start) as usize;
+    while let Some(header) = entry_header(bytes.get(at..)?, start + at as i64) {
         if last.is_some_and(|l| header.index != l.index + 1 || header.term < l.term) {
             break;
         }
@@ -176,6 +181,29 @@ fn walk(bytes: &[u8], start: i64) -> Option<(EntryHeader, i64)> {
         last = Some(header);
     }
     last.map(|header| (header, start + at as i64))
+}
+
+/// Position of the last entry that the index names. It spares the walk through the last data file; whether there
+/// really is an entry is for the caller to see. Units: i32 magic, i64 position, i32 size, i64 index, i64 term.
+fn indexed_end(fs: &dyn Fs, dir: &Path) -> io::Result<Option<i64>> {
+    let files = list(fs, dir)?;
+    let last = files.iter().rev().find(|f| f.len >= UNIT && parse_file_name(&f.name).is_some());
+    let Some(last) = last else { return Ok(None) };
+    let file = fs.open(&dir.join(&last.name), OpenMode::Read)?;
+    let unit = |number: u64| -> io::Result<Option<i64>> {
+        let mut unit = [0; UNIT as usize];
+        file.read_at(&mut unit, number * UNIT)?;
+        Ok(read_i64(&unit, 4).filter(|_| read_i32(&unit, 0) == Some(ENTRY_MAGIC)))
+    };
+    let (mut used, mut unused) = (0, last.len / UNIT);
+    while used < unused {
+        let middle = used + (unused - used) / 2;
+        if unit(middle)?.is_some() { used = middle + 1 } else { unused = middle }
+    }
+    match used.checked_sub(1) {
+        Some(last) => unit(last),
+        None => Ok(None),
+    }
 }
 
 /// The text of a small properties file.

@@ -8,7 +8,7 @@ use super::derived_facts::list;
 use super::finding::{Code, Findings, Severity};
 use super::{DledgerFacts, Examination, ExamineConfig};
 use crate::blank;
-use crate::legacy::{self, LegacyFile, Listing, MARK_FILE, OnProgress, Recovered, Stop};
+use crate::legacy::{self, LegacyFile, LegacyMark, Listing, MARK_FILE, OnProgress, Recovered, Stop};
 use crate::upgrade::{self, Plan};
 
 /// Reads all DLedger folders. The own one comes first: that of the configured id, or the only one there is.
@@ -207,14 +207,22 @@ fn mixed(
         gap(findings, end, divide);
         return Ok(());
     }
-    if !mark_holds(fs, exam, last)? && legacy::closed_end(fs, last)?.is_none() {
-        two_histories(
+    if mark_holds(fs, exam, last)? {
+        return Ok(());
+    }
+    match legacy::closed_end(fs, last)? {
+        Some(closed) => {
+            exam.mark_to_note = Some(LegacyMark {
+                divide,
+                end: closed.end,
+                last_store_timestamp: closed.last_store_timestamp,
+                retired: false,
+            });
+        }
+        None => two_histories(
             findings,
-            format!(
-                "the last legacy file {} is not closed by a blank record any more",
-                last.path.display()
-            ),
-        );
+            format!("the last legacy file {} is not closed by a blank record any more", last.path.display()),
+        ),
     }
     Ok(())
 }

@@ -84,6 +84,8 @@ pub struct Examination {
     pub recovered: Option<Recovered>,
     /// Our note about the legacy half, if there is one.
     pub mark: Option<LegacyMark>,
+    /// The note to be made when the store is opened: it is upgraded, and there is none that agrees with the bytes.
+    pub mark_to_note: Option<LegacyMark>,
     /// The DLedger folders, the member's own first.
     pub members: Vec<DledgerFacts>,
     /// Whether the first of `members` is the member's own.
@@ -148,6 +150,7 @@ pub fn examine(
         aborted: layout.was_aborted(fs),
         recovered: None,
         mark: LegacyMark::load(fs, &layout.sidecar(MARK_FILE))?,
+        mark_to_note: None,
         derived: DerivedFacts::read(fs, layout, config.queue_file_size)?,
         plan: Plan::New,
         findings: Vec::new(),

@@ -412,6 +412,50 @@ fn a_legacy_half_that_went_missing_needs_acceptance() {
 }
 
 #[test]
+fn a_store_that_java_upgraded_gets_its_mark() {
+    let (store, _) = mixed();
+    let (at, frame) = store.frames.last().unwrap();
+    let mark = examined(&store).mark_to_note.unwrap();
+    assert_eq!((mark.divide, mark.end, mark.last_store_timestamp), (2048, at + frame.len() as i64, 1_007_000));
+    mark.save(&*store.fs, &store.layout.sidecar(MARK_FILE)).unwrap();
+    assert_eq!(examined(&store).mark_to_note, None);
+}
+
+#[test]
+fn the_index_spares_the_walk_but_is_not_believed_blindly() {
+    let store = PlainStore::new(4096, 0);
+    let mut at = 0;
+    let mut units = Vec::new();
+    for index in 0..10 {
+        let end = write_entry(&store, "n0", 0, at, index);
+        units.extend(1i32.to_be_bytes());
+        units.extend(at.to_be_bytes());
+        units.extend(((end - at) as i32).to_be_bytes());
+        units.extend(index.to_be_bytes());
+        units.extend(0i64.to_be_bytes());
+        at = end;
+    }
+    let dir = store.layout.dledger("n0").join("index");
+    store.fs.create_dir_all(&dir).unwrap();
+    let mut write_index = |count: usize, shift: i64| {
+        let mut bytes = units[..32 * count].to_vec();
+        if let Some(last) = count.checked_sub(1) {
+            let position = &mut bytes[32 * last + 4..32 * last + 12];
+            let moved = i64::from_be_bytes(position.try_into().unwrap()) + shift;
+            position.copy_from_slice(&moved.to_be_bytes());
+        }
+        bytes.resize(32 * 64, 0);
+        store.fs.write(&dir.join(file_name(0)), &bytes).unwrap();
+        examined(&store).own().unwrap().entries.unwrap()
+    };
+    // Whole, behind, wrong, empty: the end is the same.
+    for (count, shift) in [(10, 0), (4, 0), (10, 7), (10, 100_000), (0, 0)] {
+        let entries = write_index(count, shift);
+        assert_eq!((entries.end, entries.end_index, entries.begin_index), (at, 9, 0), "{count} {shift}");
+    }
+}
+
+#[test]
 fn the_mark_is_believed_only_if_the_bytes_agree() {
     let (store, _) = mixed();
     let end = store

@@ -141,19 +141,33 @@ fn scan_from(
     Ok(found)
 }
 
-/// Where the frames of one closed file end, looking at their sizes only; none if they do not lead to a blank record
-/// or the end of the file.
-pub fn closed_end(fs: &dyn Fs, file: &LegacyFile) -> io::Result<Option<i64>> {
+/// Where the frames of a closed file end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClosedEnd {
+    /// End of the last frame, where the blank record lies.
+    pub end: i64,
+    /// Store time of the last frame, ms; 0 if the file holds none.
+    pub last_store_timestamp: i64,
+}
+
+/// Where the frames of one file end, looking at their sizes only; none if they do not lead to a blank record or the
+/// end of the file.
+pub fn closed_end(fs: &dyn Fs, file: &LegacyFile) -> io::Result<Option<ClosedEnd>> {
     let map = fs.map(&file.path, MapMode::ReadOnly)?;
     let bytes = map.slice(0, map.len() as usize);
-    let mut at = 0;
+    let (mut at, mut last) = (0, None);
     while bytes.len() - at >= BLANK_LEN && !blank::is_blank(&bytes[at..]) {
         match frame_size(&bytes[at..]) {
-            Some(size) if size <= bytes.len() - at => at += size,
+            Some(size) if size <= bytes.len() - at => {
+                last = Some(at);
+                at += size;
+            }
             _ => return Ok(None),
         }
     }
-    Ok(Some(file.start + at as i64))
+    let frame = last.and_then(|at| FrameView::parse(&bytes[at..]).ok());
+    let last_store_timestamp = frame.map_or(0, |frame| frame.store_timestamp());
+    Ok(Some(ClosedEnd { end: file.start + at as i64, last_store_timestamp }))
 }
 
 /// Scans one file from its start; moves `found` on by every frame.
