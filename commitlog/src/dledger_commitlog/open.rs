@@ -130,10 +130,11 @@ impl DLedgerCommitLog {
             Plan::New | Plan::Dledger => (Vec::new(), dledger_start(&exam)),
             Plan::Mixed { divide } => {
                 if let Some(mark) = exam.mark_to_note {
-                    mark.save(&*fs, &layout.sidecar(MARK_FILE)).map_err(|source| OpenError::Io {
-                        what: "noting where the legacy half ends",
-                        source,
-                    })?;
+                    mark.save(&*fs, &layout.sidecar(MARK_FILE))
+                        .map_err(|source| OpenError::Io {
+                            what: "noting where the legacy half ends",
+                            source,
+                        })?;
                 }
                 (exam.legacy.files.clone(), *divide)
             }

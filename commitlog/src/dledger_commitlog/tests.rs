@@ -521,7 +521,9 @@ async fn one_life(fs: &Arc<MemFs>, config: &CommitLogConfig, body: u8) -> (Vec<P
         let put = log.put(&message("T", &[body; 200]), &slot);
         let flushed = log.status().flushed_index;
         // A write behind the stop had no effect any more.
-        let (Ok(put), false) = (put, fs.stopped()) else { break };
+        let (Ok(put), false) = (put, fs.stopped()) else {
+            break;
+        };
         acknowledged.push(put);
         synced = (flushed + 1) as usize;
         if acknowledged.len() % 16 == 0 {
@@ -540,7 +542,11 @@ async fn killed_while_it_upgrades_and_stores() {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut config = config(FILE);
     config.log.flush_interval = std::time::Duration::from_millis(1);
-    let policies = [CrashPolicy::KeepAll, CrashPolicy::LoseUnsynced, CrashPolicy::TornPages { keep: 0.5 }];
+    let policies = [
+        CrashPolicy::KeepAll,
+        CrashPolicy::LoseUnsynced,
+        CrashPolicy::TornPages { keep: 0.5 },
+    ];
     let mut kept = 0;
     for round in 0..150u8 {
         let store = plain();
@@ -555,13 +561,27 @@ async fn killed_while_it_upgrades_and_stores() {
         log.start().await.unwrap();
         let frames = all(&log);
         // A killed process leaves its page cache; a power failure at least what was synced.
-        let least = if policy == CrashPolicy::KeepAll { acknowledged.len() } else { synced };
-        assert!(frames.len() >= 60 + least, "seed {seed}, round {round}: {} of {least}", frames.len());
+        let least = if policy == CrashPolicy::KeepAll {
+            acknowledged.len()
+        } else {
+            synced
+        };
+        assert!(
+            frames.len() >= 60 + least,
+            "seed {seed}, round {round}: {} of {least}",
+            frames.len()
+        );
         for (framed, (position, bytes)) in frames.iter().zip(&store.frames) {
-            assert_eq!((framed.physical_offset, &framed.bytes[..]), (*position, &bytes[..]));
+            assert_eq!(
+                (framed.physical_offset, &framed.bytes[..]),
+                (*position, &bytes[..])
+            );
         }
         for (framed, put) in frames[60..].iter().zip(&acknowledged) {
-            assert_eq!(framed.physical_offset, put.physical_offset, "seed {seed}, round {round}");
+            assert_eq!(
+                framed.physical_offset, put.physical_offset,
+                "seed {seed}, round {round}"
+            );
             assert_eq!(framed.view().unwrap().queue_offset(), put.queue_offset);
         }
         kept += frames.len() - 60;

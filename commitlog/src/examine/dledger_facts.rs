@@ -98,7 +98,8 @@ impl DledgerFacts {
     ) -> io::Result<DledgerFacts> {
         let data = crate::legacy::list(fs, std::iter::once(data_dir.as_path()), file_size)?;
         let index = list(fs, &base.join("index"))?;
-        let (entries, damaged_start) = find_entries(fs, &data, indexed_end(fs, &base.join("index"))?)?;
+        let (entries, damaged_start) =
+            find_entries(fs, &data, indexed_end(fs, &base.join("index"))?)?;
         let committed_index =
             properties(fs, &base.join("checkpoint"))?.and_then(|p| number(&p, "committedIndex"));
         Ok(DledgerFacts {
@@ -120,7 +121,11 @@ impl DledgerFacts {
 }
 
 /// Finds the last file that begins with an entry and walks it to the end of the log.
-fn find_entries(fs: &dyn Fs, data: &Listing, hint: Option<i64>) -> io::Result<(Option<Entries>, bool)> {
+fn find_entries(
+    fs: &dyn Fs,
+    data: &Listing,
+    hint: Option<i64>,
+) -> io::Result<(Option<Entries>, bool)> {
     let Some(first) = data.files.first() else {
         return Ok((None, false));
     };
@@ -139,7 +144,9 @@ fn find_entries(fs: &dyn Fs, data: &Listing, hint: Option<i64>) -> io::Result<(O
     for file in data.files.iter().rev() {
         let bytes = map_all(fs, file)?;
         let inside = file.start..file.start + data.file_size as i64;
-        let hinted = hint.filter(|at| inside.contains(at)).and_then(|at| walk(&bytes, file.start, at));
+        let hinted = hint
+            .filter(|at| inside.contains(at))
+            .and_then(|at| walk(&bytes, file.start, at));
         if let Some((last, end)) = hinted.or_else(|| walk(&bytes, file.start, file.start)) {
             let body = (end - file.start) as usize - last.size + ENTRY_HEADER;
             let frame = FrameView::parse(&bytes[body..]).ok();
@@ -187,7 +194,10 @@ fn walk(bytes: &[u8], start: i64, position: i64) -> Option<(EntryHeader, i64)> {
 /// really is an entry is for the caller to see. Units: i32 magic, i64 position, i32 size, i64 index, i64 term.
 fn indexed_end(fs: &dyn Fs, dir: &Path) -> io::Result<Option<i64>> {
     let files = list(fs, dir)?;
-    let last = files.iter().rev().find(|f| f.len >= UNIT && parse_file_name(&f.name).is_some());
+    let last = files
+        .iter()
+        .rev()
+        .find(|f| f.len >= UNIT && parse_file_name(&f.name).is_some());
     let Some(last) = last else { return Ok(None) };
     let file = fs.open(&dir.join(&last.name), OpenMode::Read)?;
     let unit = |number: u64| -> io::Result<Option<i64>> {
@@ -198,7 +208,11 @@ fn indexed_end(fs: &dyn Fs, dir: &Path) -> io::Result<Option<i64>> {
     let (mut used, mut unused) = (0, last.len / UNIT);
     while used < unused {
         let middle = used + (unused - used) / 2;
-        if unit(middle)?.is_some() { used = middle + 1 } else { unused = middle }
+        if unit(middle)?.is_some() {
+            used = middle + 1
+        } else {
+            unused = middle
+        }
     }
     match used.checked_sub(1) {
         Some(last) => unit(last),

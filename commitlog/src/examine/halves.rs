@@ -8,7 +8,9 @@ use super::derived_facts::list;
 use super::finding::{Code, Findings, Severity};
 use super::{DledgerFacts, Examination, ExamineConfig};
 use crate::blank;
-use crate::legacy::{self, LegacyFile, LegacyMark, Listing, MARK_FILE, OnProgress, Recovered, Stop};
+use crate::legacy::{
+    self, LegacyFile, LegacyMark, Listing, MARK_FILE, OnProgress, Recovered, Stop,
+};
 use crate::upgrade::{self, Plan};
 
 /// Reads all DLedger folders. The own one comes first: that of the configured id, or the only one there is.
@@ -221,7 +223,10 @@ fn mixed(
         }
         None => two_histories(
             findings,
-            format!("the last legacy file {} is not closed by a blank record any more", last.path.display()),
+            format!(
+                "the last legacy file {} is not closed by a blank record any more",
+                last.path.display()
+            ),
         ),
     }
     Ok(())

@@ -416,8 +416,12 @@ fn a_store_that_java_upgraded_gets_its_mark() {
     let (store, _) = mixed();
     let (at, frame) = store.frames.last().unwrap();
     let mark = examined(&store).mark_to_note.unwrap();
-    assert_eq!((mark.divide, mark.end, mark.last_store_timestamp), (2048, at + frame.len() as i64, 1_007_000));
-    mark.save(&*store.fs, &store.layout.sidecar(MARK_FILE)).unwrap();
+    assert_eq!(
+        (mark.divide, mark.end, mark.last_store_timestamp),
+        (2048, at + frame.len() as i64, 1_007_000)
+    );
+    mark.save(&*store.fs, &store.layout.sidecar(MARK_FILE))
+        .unwrap();
     assert_eq!(examined(&store).mark_to_note, None);
 }
 
@@ -451,7 +455,11 @@ fn the_index_spares_the_walk_but_is_not_believed_blindly() {
     // Whole, behind, wrong, empty: the end is the same.
     for (count, shift) in [(10, 0), (4, 0), (10, 7), (10, 100_000), (0, 0)] {
         let entries = write_index(count, shift);
-        assert_eq!((entries.end, entries.end_index, entries.begin_index), (at, 9, 0), "{count} {shift}");
+        assert_eq!(
+            (entries.end, entries.end_index, entries.begin_index),
+            (at, 9, 0),
+            "{count} {shift}"
+        );
     }
 }
 

@@ -19,7 +19,8 @@ use parking_lot::RwLock;
 pub use listing::{LegacyFile, Listing, list};
 pub use mark::{LegacyMark, MARK_FILE};
 pub use recovery::{
-    Behind, ClosedEnd, Recovered, Stop, abnormal_start, closed_end, intact_behind, normal_start, recover,
+    Behind, ClosedEnd, Recovered, Stop, abnormal_start, closed_end, intact_behind, normal_start,
+    recover,
 };
 
 use crate::progress::Progress;

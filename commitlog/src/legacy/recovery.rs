@@ -167,7 +167,10 @@ pub fn closed_end(fs: &dyn Fs, file: &LegacyFile) -> io::Result<Option<ClosedEnd
     }
     let frame = last.and_then(|at| FrameView::parse(&bytes[at..]).ok());
     let last_store_timestamp = frame.map_or(0, |frame| frame.store_timestamp());
-    Ok(Some(ClosedEnd { end: file.start + at as i64, last_store_timestamp }))
+    Ok(Some(ClosedEnd {
+        end: file.start + at as i64,
+        last_store_timestamp,
+    }))
 }
 
 /// Scans one file from its start; moves `found` on by every frame.
