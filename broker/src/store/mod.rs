@@ -8,6 +8,7 @@
 mod get;
 pub mod opening;
 mod put;
+mod repair;
 mod retention;
 mod running;
 
@@ -27,6 +28,7 @@ pub use consumequeue::time_search::Boundary;
 pub use get::{Fetched, GetLimits, GetRequest, GetStatus};
 pub use opening::{OnStage, Opened, OpeningError, Stage};
 pub use put::{Delay, PutError, Stored};
+pub use repair::{RepairError, Repaired, repair};
 pub use retention::CleanPolicy;
 pub use running::Running;
 

@@ -18,7 +18,7 @@ use consumequeue::{
 use dledger::LogConfig;
 use dledger::fs::Fs;
 use dledger::peers::{MemberId, Peers, PeersError};
-use dledger::store::StoreConfig;
+use dledger::store::{ShortLog, StoreConfig};
 use parking_lot::Mutex;
 
 use super::MessageStore;
@@ -161,6 +161,11 @@ impl Opened {
             exam,
             lock,
         })
+    }
+
+    /// What to do if the log ends before its own checkpoint; without this it is refused.
+    pub fn accept_short_log(&mut self, short_log: ShortLog) {
+        self.config.log.store.short_log = short_log;
     }
 
     /// What opening will do.

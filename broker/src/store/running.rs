@@ -126,6 +126,11 @@ impl MessageStore {
         for task in running.others {
             let _ = task.await;
         }
+        self.seal().await
+    }
+
+    /// Dispatches the rest, syncs everything, and marks the stop as clean. Nothing else uses the store any more.
+    pub(super) async fn seal(self: &Arc<Self>) -> Result<(), StoreError> {
         let failed = |what, error: String| StoreError::Io {
             what,
             source: std::io::Error::other(error),

@@ -134,7 +134,8 @@ pub enum OpenError {
     },
     /// The log ends before the committed index of its own checkpoint.
     #[error("the log in {} ends at entry {end_index}, but its checkpoint says that entry {committed} was committed: \
-             entries are lost (a lost disk, another directory mounted, or a power failure)", base.display())]
+             entries are lost (a lost disk, another directory mounted, or a power failure). If they are lost for good, \
+             `mqctl store check --repair` accepts the log as it is", base.display())]
     ShorterThanCheckpoint {
         /// Directory of the log.
         base: PathBuf,

@@ -21,6 +21,13 @@ pub struct CheckArgs {
     /// Do not read the whole log: only what a start would look at.
     #[arg(long)]
     quick: bool,
+    /// Mend what a start and a clean stop of mqbroker would mend: recover the log, build what is missing of queues and
+    /// index, and mark the store as stopped in order. A log that is shorter than its own checkpoint is accepted.
+    #[arg(long, conflicts_with_all = ["json", "quick"])]
+    repair: bool,
+    /// The broker's configuration; a repair needs it if the index files have not the default size.
+    #[arg(short, long = "config", requires = "repair")]
+    config: Option<std::path::PathBuf>,
 }
 
 /// Examines and prints. Status 0: sound; 1: problems; an error (status 2): cannot be read.
@@ -30,6 +37,9 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
             "{} is locked: a broker is running on this store",
             args.store.dir.display()
         );
+    }
+    if args.repair {
+        return super::repair::run(&args.store, args.config.as_deref());
     }
     let opened = args.store.open()?;
     let verified = match args.quick {

@@ -4,6 +4,7 @@ mod check;
 mod digest;
 mod dump;
 mod queue_files;
+mod repair;
 mod verify;
 
 use std::io::IsTerminal;
