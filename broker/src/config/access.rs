@@ -3,6 +3,7 @@
 use super::addresses;
 use super::keys::{BrokerConfig, HONOURED};
 use super::others::{ACCEPTED, REFUSED};
+use dledger::peers::{MemberId, Peers, PeersError};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -184,16 +185,21 @@ impl BrokerConfig {
         )
     }
 
-    /// Port of this member in `dLegerPeers`, `None` while that is empty or does not name it.
+    /// The members of the raft group.
+    pub fn peers(&self) -> Result<Peers, PeersError> {
+        Peers::parse(&self.dleger_peers)
+    }
+
+    /// The id of this member.
+    pub fn self_id(&self) -> Result<MemberId, PeersError> {
+        MemberId::parse(&self.dleger_self_id)
+    }
+
+    /// Raft port of this member; `None` if `dLegerPeers` does not name it.
     pub fn raft_port(&self) -> Option<i32> {
-        let own = self
-            .dleger_peers
-            .split(';')
-            .filter_map(|p| p.trim().split_once('-'));
-        let own = own
-            .filter(|(id, _)| *id == self.dleger_self_id)
-            .find_map(|(_, address)| address.rsplit_once(':'));
-        own.and_then(|(_, port)| port.parse().ok())
+        let peers = self.peers().ok()?;
+        let own = peers.require(&self.self_id().ok()?).ok()?;
+        Some(own.port.into())
     }
 
     /// Name servers to register at.

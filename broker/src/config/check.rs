@@ -34,8 +34,7 @@ pub(super) fn nonsense(c: &BrokerConfig) -> Result<(), String> {
             "keys maxHashSlotNum and maxIndexNum: an index file of {index_bytes} bytes is too large, at most 2147483647"
         ));
     }
-    let raft = c.raft_port();
-    if let Some(port) = raft
+    if let Some(port) = c.raft_port()
         && (port == c.listen_port || port == c.listen_port - 2)
     {
         return Err(format!(
@@ -60,6 +59,16 @@ pub(super) fn nonsense(c: &BrokerConfig) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// The DLedger keys together, once their defaults are filled in.
+pub(super) fn group(c: &BrokerConfig) -> Result<(), String> {
+    let own = c.self_id().map_err(|e| {
+        format!("key dLegerSelfId: value '{}' makes no sense: {e}", c.dleger_self_id)
+    })?;
+    let peers = c.peers();
+    let peers = peers.and_then(|peers| peers.require(&own).map(|_| ()));
+    peers.map_err(|e| format!("key dLegerPeers: value '{}' makes no sense: {e}", c.dleger_peers))
 }
 
 /// Everything for which the start is refused, one readable line each. `file` is whether a file was given.
@@ -113,11 +122,7 @@ pub(super) fn refusals(c: &BrokerConfig, file: bool) -> Vec<String> {
 
 /// Groups of several members come with a later version.
 fn members(c: &BrokerConfig) -> Option<String> {
-    let count = c
-        .dleger_peers
-        .split(';')
-        .filter(|p| !p.trim().is_empty())
-        .count();
+    let count = c.peers().map_or(0, |peers| peers.len());
     (count > 1).then(|| {
         format!(
             "key dLegerPeers: {count} members are named, but this version runs groups of one member only: name this member alone"

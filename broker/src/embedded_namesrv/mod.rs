@@ -30,13 +30,15 @@ use tokio_util::sync::CancellationToken;
 /// Interval of the search for silent brokers.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(5);
 
+type OrderListener = Box<dyn Fn(&str) + Send + Sync>;
+
 /// The embedded name server.
 pub struct NameServer {
     routes: Mutex<Routes>,
     kv: Arc<KvConfig>,
     settings: NameServerSettings,
     connections: Mutex<HashMap<u64, Weak<Connection>>>,
-    order_listener: OnceLock<Box<dyn Fn(&str) + Send + Sync>>,
+    order_listener: OnceLock<OrderListener>,
 }
 
 impl NameServer {

@@ -60,6 +60,9 @@ pub struct MasterHint {
     pub addr: String,
 }
 
+/// Brokers and queues of one topic, by broker name.
+pub type Route<'a> = (Vec<(&'a str, &'a BrokerData)>, Vec<(&'a str, &'a QueueData)>);
+
 /// The table.
 #[derive(Debug, Default)]
 pub struct Routes {
@@ -244,7 +247,7 @@ impl Routes {
     pub fn route(
         &self,
         topic: &str,
-    ) -> Option<(Vec<(&str, &BrokerData)>, Vec<(&str, &QueueData)>)> {
+    ) -> Option<Route<'_>> {
         let queues: Vec<_> = self
             .topics
             .get(topic)?

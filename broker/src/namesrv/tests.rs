@@ -81,7 +81,7 @@ impl Recorder {
         let seen = self.seen.lock();
         seen.iter()
             .filter(|c| c.code == request_code::REGISTER_BROKER)
-            .map(|c| topics_of(c))
+            .map(topics_of)
             .collect()
     }
 
