@@ -64,11 +64,19 @@ pub(super) fn nonsense(c: &BrokerConfig) -> Result<(), String> {
 /// The DLedger keys together, once their defaults are filled in.
 pub(super) fn group(c: &BrokerConfig) -> Result<(), String> {
     let own = c.self_id().map_err(|e| {
-        format!("key dLegerSelfId: value '{}' makes no sense: {e}", c.dleger_self_id)
+        format!(
+            "key dLegerSelfId: value '{}' makes no sense: {e}",
+            c.dleger_self_id
+        )
     })?;
     let peers = c.peers();
     let peers = peers.and_then(|peers| peers.require(&own).map(|_| ()));
-    peers.map_err(|e| format!("key dLegerPeers: value '{}' makes no sense: {e}", c.dleger_peers))
+    peers.map_err(|e| {
+        format!(
+            "key dLegerPeers: value '{}' makes no sense: {e}",
+            c.dleger_peers
+        )
+    })
 }
 
 /// Everything for which the start is refused, one readable line each. `file` is whether a file was given.

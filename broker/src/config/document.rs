@@ -16,30 +16,59 @@ pub fn markdown() -> String {
 fn honoured(out: &mut String) {
     let defaults = BrokerConfig::default();
     out.push_str("## Honoured\n\n");
-    out.push_str("| Key | Type | Default | Online update | What it does |\n|---|---|---|---|---|\n");
+    out.push_str(
+        "| Key | Type | Default | Online update | What it does |\n|---|---|---|---|---|\n",
+    );
     for key in HONOURED {
-        let default = defaults.get(key.name).filter(|d| !d.is_empty() && key.name != "haListenPort");
+        let default = defaults
+            .get(key.name)
+            .filter(|d| !d.is_empty() && key.name != "haListenPort");
         let default = default.map_or("see right".into(), |d| code(&d));
         let effect = match key.effect {
             Effect::Live => "at once",
             Effect::Restart => "next start",
         };
-        line(out, &[&code(key.name), key.kind, &default, effect, key.doc.trim()]);
+        line(
+            out,
+            &[&code(key.name), key.kind, &default, effect, key.doc.trim()],
+        );
     }
 }
 
 fn refused(out: &mut String) {
-    out.push_str("\n## Refused\n\nOnly the value shown is accepted; any other stops the start.\n\n");
+    out.push_str(
+        "\n## Refused\n\nOnly the value shown is accepted; any other stops the start.\n\n",
+    );
     out.push_str("| Key | Only value | Why |\n|---|---|---|\n");
     for key in REFUSED {
-        let default = if key.default.is_empty() { "empty".into() } else { code(key.default) };
+        let default = if key.default.is_empty() {
+            "empty".into()
+        } else {
+            code(key.default)
+        };
         line(out, &[&code(key.name), &default, key.why]);
     }
     for row in [
-        ["`brokerRole`", "not `SLAVE`", "a slave's store ends behind its master's"],
-        ["`enableDLegerCommitLog`", "`true`", "the consent to the upgrade of the store"],
-        ["`dLegerPeers`", "one member", "groups of several members come with a later version"],
-        ["`storePathCommitLog` and other paths", "one path", "a log spread over several paths is not supported"],
+        [
+            "`brokerRole`",
+            "not `SLAVE`",
+            "a slave's store ends behind its master's",
+        ],
+        [
+            "`enableDLegerCommitLog`",
+            "`true`",
+            "the consent to the upgrade of the store",
+        ],
+        [
+            "`dLegerPeers`",
+            "one member",
+            "groups of several members come with a later version",
+        ],
+        [
+            "`storePathCommitLog` and other paths",
+            "one path",
+            "a log spread over several paths is not supported",
+        ],
     ] {
         line(out, &row);
     }

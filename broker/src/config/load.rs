@@ -195,7 +195,9 @@ impl Loaded {
         };
         check::nonsense(&config).map_err(nonsense)?;
         notes.extend(resolve_defaults(&mut config, env, given).map_err(nonsense)?);
-        check::group(&config).and_then(|()| check::nonsense(&config)).map_err(nonsense)?;
+        check::group(&config)
+            .and_then(|()| check::nonsense(&config))
+            .map_err(nonsense)?;
         notes.extend(consequences(&config));
         let refusals = check::refusals(&config, given);
         Ok(Self {
@@ -265,8 +267,14 @@ fn resolve_defaults(
         c.dleger_group.is_empty() || c.dleger_self_id.is_empty() || c.dleger_peers.is_empty();
     fill(&mut c.dleger_group, || group);
     // A list of one member says who this one is.
-    let only = c.peers().ok().filter(|p| p.len() == 1).map(|p| p.members()[0].id.to_string());
-    fill(&mut c.dleger_self_id, || only.unwrap_or_else(|| "n0".into()));
+    let only = c
+        .peers()
+        .ok()
+        .filter(|p| p.len() == 1)
+        .map(|p| p.members()[0].id.to_string());
+    fill(&mut c.dleger_self_id, || {
+        only.unwrap_or_else(|| "n0".into())
+    });
     let own = format!(
         "{}-{}",
         c.dleger_self_id,

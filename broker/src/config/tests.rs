@@ -169,12 +169,24 @@ fn nonsense_stops_with_one_line_that_names_key_value_and_expectation() {
         ),
         ("dLegerPeers=n0-a:10909\ndLegerSelfId=n0", "port 10909"),
         ("dLegerPeers=n1:40911", "peers entry \"n1:40911\" has no id"),
-        ("dLegerPeers=n0-a:1;;n1-b:2", "entry 2 of the peers string is empty"),
-        ("dLegerPeers=n0-a:1\ndLegerSelfId=n3", "the own member id \"n3\" is not in the peers string"),
+        (
+            "dLegerPeers=n0-a:1;;n1-b:2",
+            "entry 2 of the peers string is empty",
+        ),
+        (
+            "dLegerPeers=n0-a:1\ndLegerSelfId=n3",
+            "the own member id \"n3\" is not in the peers string",
+        ),
         ("dLegerPeers=n0-a:70000", "the port \"70000\""),
         ("dLegerPeers=n0-a:1;n0-b:2", "listed twice"),
-        ("dLegerPeers=n1-a:1;m1-b:2\ndLegerSelfId=n1", "the same number"),
-        ("dLegerSelfId=node1", "key dLegerSelfId: value 'node1' makes no sense: member id"),
+        (
+            "dLegerPeers=n1-a:1;m1-b:2\ndLegerSelfId=n1",
+            "the same number",
+        ),
+        (
+            "dLegerSelfId=node1",
+            "key dLegerSelfId: value 'node1' makes no sense: member id",
+        ),
     ];
     for (text, expected) in cases {
         let line = error(&format!("enableDLegerCommitLog=true\n{text}"));
@@ -200,11 +212,25 @@ fn nonsense_stops_with_one_line_that_names_key_value_and_expectation() {
 fn peers_may_be_hosts_with_dashes_and_ipv6_and_name_this_member() {
     let c = load("enableDLegerCommitLog=true\ndLegerPeers=n7-my-host-0.svc-a.ns:40911;").unwrap();
     c.runnable().unwrap();
-    assert_eq!((c.config.dleger_self_id.as_str(), c.config.raft_port()), ("n7", Some(40_911)));
-    assert!(c.config.store_path_dledger_commit_log.ends_with("/dledger-n7/data"));
-    let c = load("enableDLegerCommitLog=true\nbrokerIP1=::1").unwrap().config;
-    assert_eq!((c.dleger_peers.as_str(), c.broker_addr().as_str()), ("n0-[::1]:40911", "[::1]:10911"));
-    let c = load("enableDLegerCommitLog=true\ndLegerPeers=n9-h:1;n10-i:2\ndLegerSelfId=n10").unwrap().config;
+    assert_eq!(
+        (c.config.dleger_self_id.as_str(), c.config.raft_port()),
+        ("n7", Some(40_911))
+    );
+    assert!(
+        c.config
+            .store_path_dledger_commit_log
+            .ends_with("/dledger-n7/data")
+    );
+    let c = load("enableDLegerCommitLog=true\nbrokerIP1=::1")
+        .unwrap()
+        .config;
+    assert_eq!(
+        (c.dleger_peers.as_str(), c.broker_addr().as_str()),
+        ("n0-[::1]:40911", "[::1]:10911")
+    );
+    let c = load("enableDLegerCommitLog=true\ndLegerPeers=n9-h:1;n10-i:2\ndLegerSelfId=n10")
+        .unwrap()
+        .config;
     assert_eq!(c.raft_port(), Some(2));
 }
 

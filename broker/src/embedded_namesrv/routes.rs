@@ -61,7 +61,10 @@ pub struct MasterHint {
 }
 
 /// Brokers and queues of one topic, by broker name.
-pub type Route<'a> = (Vec<(&'a str, &'a BrokerData)>, Vec<(&'a str, &'a QueueData)>);
+pub type Route<'a> = (
+    Vec<(&'a str, &'a BrokerData)>,
+    Vec<(&'a str, &'a QueueData)>,
+);
 
 /// The table.
 #[derive(Debug, Default)]
@@ -244,10 +247,7 @@ impl Routes {
     }
 
     /// Brokers and queues of a topic; `None` without either.
-    pub fn route(
-        &self,
-        topic: &str,
-    ) -> Option<Route<'_>> {
+    pub fn route(&self, topic: &str) -> Option<Route<'_>> {
         let queues: Vec<_> = self
             .topics
             .get(topic)?
