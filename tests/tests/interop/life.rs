@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tests::compare::{self, Growth, none};
 use tests::conf::Conf;
@@ -23,10 +25,13 @@ const TOPICS: [(&str, i64); 3] = [("FixOrders", 4), ("FixEvents", 4), ("FixSingl
 /// A store under test.
 pub struct Store {
     fixture: Fixture,
-    lab: &'static Lab,
-    store: PathBuf,
+    /// The clients that fit the fixture.
+    pub lab: &'static Lab,
+    /// Folder of the store.
+    pub store: PathBuf,
     home: PathBuf,
-    conf: Conf,
+    /// Configuration of the broker that runs, or ran last.
+    pub conf: Conf,
     /// Messages sent after the ledger was written, by (topic, queue, offset).
     sent: Vec<Value>,
     round: i32,
@@ -196,10 +201,57 @@ impl Store {
         assert_eq!(pulled, due, "messages of FixEvents by the pull consumer");
     }
 
+    /// Starts the stock broker without the replicated log, as before the upgrade.
+    pub fn stock_plain(&mut self, version: Version) -> Broker {
+        for key in [
+            "enableDLegerCommitLog",
+            "dLegerGroup",
+            "dLegerPeers",
+            "dLegerSelfId",
+        ] {
+            self.conf = self.conf.clone().unset(key);
+        }
+        let broker = self.stock(version);
+        self.conf = self.conf.clone().dledger().unwrap();
+        broker
+    }
+
+    /// Starts ours, which must refuse; what it said.
+    pub fn ours_refuses(&mut self) -> String {
+        self.conf = self.conf.clone().moved().unwrap();
+        let home = self.home.join("refused");
+        let mut broker = OurBroker::spawn(&self.conf, &home).unwrap();
+        let status = broker.daemon.wait_end(Duration::from_secs(20)).unwrap();
+        assert!(
+            !status.success(),
+            "it ended with {status}:\n{}",
+            broker.daemon.tail()
+        );
+        broker.daemon.output()
+    }
+
+    /// Names that the name server has of brokers.
+    fn registered(&self) -> String {
+        let answer = self.lab.rpc(&self.lab.namesrv, 106, json!({})).unwrap();
+        let body = answer["body"].as_str().unwrap_or_default();
+        String::from_utf8(STANDARD.decode(body).unwrap()).unwrap()
+    }
+
     /// Stops the broker cleanly; afterwards log, queues and index must agree to the byte.
     pub fn stop(&self, broker: Broker, label: &str) {
         match broker {
-            Broker::Ours(b) => b.stop().unwrap(),
+            Broker::Ours(b) => {
+                assert!(
+                    self.registered().contains("broker-a"),
+                    "{}",
+                    self.registered()
+                );
+                b.stop().unwrap();
+                assert!(
+                    !self.registered().contains("broker-a"),
+                    "still at the name server"
+                );
+            }
             Broker::Stock(b) => drop(b.stop().unwrap()),
         }
         keep(&self.store, &format!("{}-{label}", self.fixture.name)).unwrap();

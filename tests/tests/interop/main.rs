@@ -2,6 +2,7 @@
 //! clients, tools and name servers.
 
 mod fixtures;
+mod handover;
 mod life;
 mod offline;
 mod start;
