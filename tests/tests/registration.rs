@@ -1,0 +1,132 @@
+//! Registration at stock name servers, and stock tools at the embedded name server.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use broker::config::{Cli, ConfigSource, Environment, Loaded, PropertyFile, Settings};
+use broker::embedded_namesrv::NameServer;
+use broker::namesrv::Registrar;
+use broker::tables::{TopicConfig, TopicTable};
+use dledger::fs::MemFs;
+use remoting::{Server, ServerConfig};
+use serde_json::{Value, json};
+use tests::lab::Lab;
+use tests::stock::Version;
+
+fn settings(name: &str, name_servers: &str) -> Arc<Settings> {
+    let text = format!(
+        "enableDLegerCommitLog=true\nbrokerName={name}\nbrokerIP1=127.0.0.1\nlistenPort=30911\nnamesrvAddr={name_servers}\n"
+    );
+    let file = PropertyFile::parse(text.as_bytes()).unwrap();
+    let source = ConfigSource::File("/nowhere/broker.conf".into());
+    let env = Environment::from_process();
+    let loaded = Loaded::build(&file, source, &Cli::default(), &env).unwrap();
+    Arc::new(Settings::new(loaded))
+}
+
+fn topics(settings: &Settings) -> Arc<TopicTable> {
+    let fs = Arc::new(MemFs::new());
+    Arc::new(TopicTable::open(fs, Path::new("/c"), &settings.get()).unwrap())
+}
+
+/// The route as a stock client of that generation gets it; `None` if there is none.
+fn route(lab: &Lab, topic: &str) -> Option<Value> {
+    let answer = lab.rpc(&lab.namesrv, 105, json!({"topic": topic})).unwrap();
+    (answer["code"] == 0).then_some(answer)
+}
+
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !done() {
+        assert!(begin.elapsed() < Duration::from_secs(15), "{what} did not come true");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn stock_name_servers_know_the_broker_and_forget_it() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let labs = [Lab::shared(Version::V4), Lab::shared(Version::V5)];
+    // Both generations at a time, and one that is gone.
+    let list = format!("{};127.0.0.1:1;{}", labs[0].namesrv, labs[1].namesrv);
+    let settings = settings("reg-broker", &list);
+    let table = topics(&settings);
+    let registrar = runtime.block_on(async { Registrar::start(settings.clone(), table.clone(), None) });
+    std::thread::sleep(Duration::from_millis(300));
+    for lab in labs {
+        assert!(route(lab, "reg-broker").is_none());
+    }
+    registrar.lead(0);
+    for lab in labs {
+        until("the broker is known", || route(lab, "reg-broker").is_some());
+    }
+    // Changes arrive one by one, none is lost.
+    for i in 0..20 {
+        table.put(TopicConfig::new(format!("reg-topic-{i}"), 3));
+    }
+    for lab in labs {
+        for i in 0..20 {
+            let topic = format!("reg-topic-{i}");
+            until(&topic, || route(lab, &topic).is_some());
+        }
+    }
+    for lab in labs {
+        let text = lab.admin(&["topicRoute", "-n", &lab.namesrv, "-t", "reg-topic-7"]).unwrap();
+        assert!(text.contains("127.0.0.1:30911") && text.contains("\"writeQueueNums\":3"), "{text}");
+    }
+    // A change of something that exists.
+    table.put(TopicConfig::new("reg-topic-7", 5));
+    for lab in labs {
+        until("five queues", || {
+            let text = lab.admin(&["topicRoute", "-n", &lab.namesrv, "-t", "reg-topic-7"]).unwrap();
+            text.contains("\"writeQueueNums\":5")
+        });
+    }
+    runtime.block_on(registrar.stop(Duration::from_secs(5)));
+    for lab in labs {
+        until("the broker is forgotten", || route(lab, "reg-broker").is_none() && route(lab, "reg-topic-3").is_none());
+    }
+}
+
+#[test]
+fn stock_tools_use_the_embedded_name_server() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let fs = Arc::new(MemFs::new());
+    let any = "127.0.0.1:0".parse().unwrap();
+    let server = Arc::new(NameServer::open(fs, Path::new("/c"), any).unwrap());
+    let listening = runtime.block_on(Server::bind(any, ServerConfig::default(), server.clone())).unwrap();
+    let addr = listening.local_addr().to_string();
+    let settings = settings("emb-broker", "");
+    let table = topics(&settings);
+    let registrar = runtime.block_on(async { Registrar::start(settings, table.clone(), Some(server)) });
+    registrar.lead(0);
+    table.put(TopicConfig::new("emb-topic", 4));
+    for version in [Version::V4, Version::V5] {
+        let lab = Lab::shared(version);
+        let admin = |argv: &[&str]| {
+            let all: Vec<&str> = argv.iter().copied().chain(["-n", &addr]).collect();
+            lab.admin(&all).unwrap()
+        };
+        let shows = |argv: &[&str], expected: &[&str]| {
+            let text = admin(argv);
+            for part in expected {
+                assert!(text.contains(part), "{} {argv:?}: {part}\n{text}", version.text());
+            }
+        };
+        shows(&["topicList"], &["emb-topic", "TBW102", "SCHEDULE_TOPIC_XXXX", "emb-broker"]);
+        shows(&["topicRoute", "-t", "emb-topic"], &["\"brokerName\":\"emb-broker\"", "127.0.0.1:30911", "\"perm\":6"]);
+        shows(&["topicClusterList", "-t", "emb-topic"], &["DefaultCluster"]);
+        shows(&["updateKvConfig", "-s", "ns", "-k", "key", "-v", "value"], &["success"]);
+        shows(&["deleteKvConfig", "-s", "ns", "-k", "key"], &["success"]);
+        shows(&["wipeWritePerm", "-b", "emb-broker"], &["OK"]);
+        shows(&["topicRoute", "-t", "emb-topic"], &["\"perm\":4"]);
+        shows(&["addWritePerm", "-b", "emb-broker"], &["OK"]);
+        shows(&["topicRoute", "-t", "emb-topic"], &["\"perm\":6"]);
+        shows(&["getNamesrvConfig"], &["listenPort", "orderMessageEnable"]);
+        shows(&["updateNamesrvConfig", "-k", "orderMessageEnable", "-v", "true"], &["success"]);
+        shows(&["updateNamesrvConfig", "-k", "noSuchKey", "-v", "1"], &["noSuchKey is not known"]);
+        shows(&["updateNamesrvConfig", "-k", "kvConfigPath", "-v", "/x"], &["CODE: 16"]);
+    }
+    runtime.block_on(registrar.stop(Duration::from_secs(1)));
+}
