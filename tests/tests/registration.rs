@@ -39,20 +39,28 @@ fn route(lab: &Lab, topic: &str) -> Option<Value> {
 fn until(what: &str, mut done: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !done() {
-        assert!(begin.elapsed() < Duration::from_secs(15), "{what} did not come true");
+        assert!(
+            begin.elapsed() < Duration::from_secs(15),
+            "{what} did not come true"
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
 #[test]
 fn stock_name_servers_know_the_broker_and_forget_it() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
     let labs = [Lab::shared(Version::V4), Lab::shared(Version::V5)];
     // Both generations at a time, and one that is gone.
     let list = format!("{};127.0.0.1:1;{}", labs[0].namesrv, labs[1].namesrv);
     let settings = settings("reg-broker", &list);
     let table = topics(&settings);
-    let registrar = runtime.block_on(async { Registrar::start(settings.clone(), table.clone(), None) });
+    let registrar =
+        runtime.block_on(async { Registrar::start(settings.clone(), table.clone(), None) });
     std::thread::sleep(Duration::from_millis(300));
     for lab in labs {
         assert!(route(lab, "reg-broker").is_none());
@@ -72,34 +80,50 @@ fn stock_name_servers_know_the_broker_and_forget_it() {
         }
     }
     for lab in labs {
-        let text = lab.admin(&["topicRoute", "-n", &lab.namesrv, "-t", "reg-topic-7"]).unwrap();
-        assert!(text.contains("127.0.0.1:30911") && text.contains("\"writeQueueNums\":3"), "{text}");
+        let text = lab
+            .admin(&["topicRoute", "-n", &lab.namesrv, "-t", "reg-topic-7"])
+            .unwrap();
+        assert!(
+            text.contains("127.0.0.1:30911") && text.contains("\"writeQueueNums\":3"),
+            "{text}"
+        );
     }
     // A change of something that exists.
     table.put(TopicConfig::new("reg-topic-7", 5));
     for lab in labs {
         until("five queues", || {
-            let text = lab.admin(&["topicRoute", "-n", &lab.namesrv, "-t", "reg-topic-7"]).unwrap();
+            let text = lab
+                .admin(&["topicRoute", "-n", &lab.namesrv, "-t", "reg-topic-7"])
+                .unwrap();
             text.contains("\"writeQueueNums\":5")
         });
     }
     runtime.block_on(registrar.stop(Duration::from_secs(5)));
     for lab in labs {
-        until("the broker is forgotten", || route(lab, "reg-broker").is_none() && route(lab, "reg-topic-3").is_none());
+        until("the broker is forgotten", || {
+            route(lab, "reg-broker").is_none() && route(lab, "reg-topic-3").is_none()
+        });
     }
 }
 
 #[test]
 fn stock_tools_use_the_embedded_name_server() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
     let fs = Arc::new(MemFs::new());
     let any = "127.0.0.1:0".parse().unwrap();
     let server = Arc::new(NameServer::open(fs, Path::new("/c"), any).unwrap());
-    let listening = runtime.block_on(Server::bind(any, ServerConfig::default(), server.clone())).unwrap();
+    let listening = runtime
+        .block_on(Server::bind(any, ServerConfig::default(), server.clone()))
+        .unwrap();
     let addr = listening.local_addr().to_string();
     let settings = settings("emb-broker", "");
     let table = topics(&settings);
-    let registrar = runtime.block_on(async { Registrar::start(settings, table.clone(), Some(server)) });
+    let registrar =
+        runtime.block_on(async { Registrar::start(settings, table.clone(), Some(server)) });
     registrar.lead(0);
     table.put(TopicConfig::new("emb-topic", 4));
     for version in [Version::V4, Version::V5] {
@@ -111,22 +135,57 @@ fn stock_tools_use_the_embedded_name_server() {
         let shows = |argv: &[&str], expected: &[&str]| {
             let text = admin(argv);
             for part in expected {
-                assert!(text.contains(part), "{} {argv:?}: {part}\n{text}", version.text());
+                assert!(
+                    text.contains(part),
+                    "{} {argv:?}: {part}\n{text}",
+                    version.text()
+                );
             }
         };
-        shows(&["topicList"], &["emb-topic", "TBW102", "SCHEDULE_TOPIC_XXXX", "emb-broker"]);
-        shows(&["topicRoute", "-t", "emb-topic"], &["\"brokerName\":\"emb-broker\"", "127.0.0.1:30911", "\"perm\":6"]);
-        shows(&["topicClusterList", "-t", "emb-topic"], &["DefaultCluster"]);
-        shows(&["updateKvConfig", "-s", "ns", "-k", "key", "-v", "value"], &["success"]);
+        shows(
+            &["topicList"],
+            &["emb-topic", "TBW102", "SCHEDULE_TOPIC_XXXX", "emb-broker"],
+        );
+        shows(
+            &["topicRoute", "-t", "emb-topic"],
+            &[
+                "\"brokerName\":\"emb-broker\"",
+                "127.0.0.1:30911",
+                "\"perm\":6",
+            ],
+        );
+        shows(
+            &["topicClusterList", "-t", "emb-topic"],
+            &["DefaultCluster"],
+        );
+        shows(
+            &["updateKvConfig", "-s", "ns", "-k", "key", "-v", "value"],
+            &["success"],
+        );
         shows(&["deleteKvConfig", "-s", "ns", "-k", "key"], &["success"]);
         shows(&["wipeWritePerm", "-b", "emb-broker"], &["OK"]);
         shows(&["topicRoute", "-t", "emb-topic"], &["\"perm\":4"]);
         shows(&["addWritePerm", "-b", "emb-broker"], &["OK"]);
         shows(&["topicRoute", "-t", "emb-topic"], &["\"perm\":6"]);
         shows(&["getNamesrvConfig"], &["listenPort", "orderMessageEnable"]);
-        shows(&["updateNamesrvConfig", "-k", "orderMessageEnable", "-v", "true"], &["success"]);
-        shows(&["updateNamesrvConfig", "-k", "noSuchKey", "-v", "1"], &["noSuchKey is not known"]);
-        shows(&["updateNamesrvConfig", "-k", "kvConfigPath", "-v", "/x"], &["CODE: 16"]);
+        shows(
+            &[
+                "updateNamesrvConfig",
+                "-k",
+                "orderMessageEnable",
+                "-v",
+                "true",
+            ],
+            &["success"],
+        );
+        shows(
+            &["updateNamesrvConfig", "-k", "noSuchKey", "-v", "1"],
+            &["noSuchKey is not known"],
+        );
+        shows(
+            &["updateNamesrvConfig", "-k", "kvConfigPath", "-v", "/x"],
+            &["CODE: 16"],
+        );
     }
     runtime.block_on(registrar.stop(Duration::from_secs(1)));
 }
