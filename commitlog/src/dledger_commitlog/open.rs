@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -15,7 +16,7 @@ use crate::blank::BLANK_LEN;
 use crate::examine::{self, ENTRY_HEADER, Examination, ExamineConfig, Finding};
 use crate::frame::MAX_TOPIC_V1;
 use crate::layout::StoreLayout;
-use crate::legacy::{LegacyLog, MARK_FILE, OnProgress, Recovered};
+use crate::legacy::{LegacyFile, LegacyLog, MARK_FILE, OnProgress, Recovered};
 use crate::upgrade::{self, Plan};
 
 /// How to open a commitlog.
@@ -126,27 +127,7 @@ impl DLedgerCommitLog {
             return Err(OpenError::Refused(refusals));
         }
         let layout = &config.examine.layout;
-        let (files, first_pos) = match &exam.plan {
-            Plan::New | Plan::Dledger => (Vec::new(), dledger_start(&exam)),
-            Plan::Mixed { divide } => {
-                if let Some(mark) = exam.mark_to_note {
-                    mark.save(&*fs, &layout.sidecar(MARK_FILE))
-                        .map_err(|source| OpenError::Io {
-                            what: "noting where the legacy half ends",
-                            source,
-                        })?;
-                }
-                (exam.legacy.files.clone(), *divide)
-            }
-            Plan::Upgrade(plan) => {
-                upgrade::perform(&*fs, plan).map_err(|source| OpenError::Io {
-                    what: "upgrading the store",
-                    source,
-                })?;
-                let kept = exam.legacy.files.iter().filter(|f| f.start < plan.divide);
-                (kept.cloned().collect(), plan.divide)
-            }
-        };
+        let (files, first_pos) = carry_out(&*fs, &exam, &layout.sidecar(MARK_FILE))?;
         let legacy = LegacyLog::new(fs.clone(), files, exam.file_size);
         let (log, dledger) = Log::open(
             fs.clone(),
@@ -196,6 +177,29 @@ impl DLedgerCommitLog {
             findings: exam.findings,
         };
         Ok((commitlog, report))
+    }
+}
+
+/// Carries out the plan: the legacy files that stay, and where the DLedger log begins.
+fn carry_out(
+    fs: &dyn Fs,
+    exam: &Examination,
+    mark: &Path,
+) -> Result<(Vec<LegacyFile>, i64), OpenError> {
+    let failed = |what| move |source| OpenError::Io { what, source };
+    match &exam.plan {
+        Plan::New | Plan::Dledger => Ok((Vec::new(), dledger_start(exam))),
+        Plan::Mixed { divide } => {
+            if let Some(note) = exam.mark_to_note {
+                note.save(fs, mark).map_err(failed("noting where the legacy half ends"))?;
+            }
+            Ok((exam.legacy.files.clone(), *divide))
+        }
+        Plan::Upgrade(plan) => {
+            upgrade::perform(fs, plan).map_err(failed("upgrading the store"))?;
+            let kept = exam.legacy.files.iter().filter(|f| f.start < plan.divide);
+            Ok((kept.cloned().collect(), plan.divide))
+        }
     }
 }
 

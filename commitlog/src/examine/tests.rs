@@ -441,7 +441,7 @@ fn the_index_spares_the_walk_but_is_not_believed_blindly() {
     }
     let dir = store.layout.dledger("n0").join("index");
     store.fs.create_dir_all(&dir).unwrap();
-    let mut write_index = |count: usize, shift: i64| {
+    let write_index = |count: usize, shift: i64| {
         let mut bytes = units[..32 * count].to_vec();
         if let Some(last) = count.checked_sub(1) {
             let position = &mut bytes[32 * last + 4..32 * last + 12];

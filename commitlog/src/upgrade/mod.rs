@@ -156,30 +156,7 @@ pub fn plan(
         .find(|file| file.start <= recovered.end)?;
     let divide = last.start + file_size as i64;
     let at = (recovered.end - last.start) as u64;
-    let mut steps = Vec::new();
-    // From the last one back, so that a kill in between leaves no gap.
-    let behind = legacy
-        .files
-        .iter()
-        .filter(|file| file.start > recovered.end);
-    let mut removed: Vec<&LegacyFile> = behind.chain(&legacy.empty).collect();
-    removed.sort_by_key(|file| std::cmp::Reverse(file.start));
-    let remove = |file: &LegacyFile, why| Step::Remove {
-        path: file.path.clone(),
-        why,
-    };
-    steps.extend(
-        removed
-            .into_iter()
-            .map(|f| remove(f, "it lies behind the end of the commitlog")),
-    );
-    let stale = data
-        .files
-        .iter()
-        .chain(&data.empty)
-        .filter(|file| file.start != divide)
-        .rev();
-    steps.extend(stale.map(|f| remove(f, "an empty DLedger log that begins elsewhere")));
+    let mut steps = removals(legacy, recovered.end, data, divide);
     let closed = recovered.stop == Stop::Blank;
     let blank = if closed {
         None
@@ -212,6 +189,21 @@ pub fn plan(
         divide,
         steps,
     })
+}
+
+/// The files that go: what lies behind the end of the legacy log, and an empty DLedger log that begins elsewhere.
+fn removals(legacy: &Listing, end: i64, data: &Listing, divide: i64) -> Vec<Step> {
+    let behind = legacy.files.iter().filter(|file| file.start > end);
+    let mut removed: Vec<&LegacyFile> = behind.chain(&legacy.empty).collect();
+    // From the last one back, so that a kill in between leaves no gap.
+    removed.sort_by_key(|file| std::cmp::Reverse(file.start));
+    let stale = data.files.iter().chain(&data.empty).filter(|file| file.start != divide).rev();
+    let remove = |file: &LegacyFile, why| Step::Remove { path: file.path.clone(), why };
+    removed
+        .into_iter()
+        .map(|f| remove(f, "it lies behind the end of the commitlog"))
+        .chain(stale.map(|f| remove(f, "an empty DLedger log that begins elsewhere")))
+        .collect()
 }
 
 /// Performs the steps of a plan. Each is done durably before the next begins; each may be repeated.
