@@ -191,7 +191,8 @@ fn carry_out(
         Plan::New | Plan::Dledger => Ok((Vec::new(), dledger_start(exam))),
         Plan::Mixed { divide } => {
             if let Some(note) = exam.mark_to_note {
-                note.save(fs, mark).map_err(failed("noting where the legacy half ends"))?;
+                note.save(fs, mark)
+                    .map_err(failed("noting where the legacy half ends"))?;
             }
             Ok((exam.legacy.files.clone(), *divide))
         }

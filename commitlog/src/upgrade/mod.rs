@@ -197,8 +197,16 @@ fn removals(legacy: &Listing, end: i64, data: &Listing, divide: i64) -> Vec<Step
     let mut removed: Vec<&LegacyFile> = behind.chain(&legacy.empty).collect();
     // From the last one back, so that a kill in between leaves no gap.
     removed.sort_by_key(|file| std::cmp::Reverse(file.start));
-    let stale = data.files.iter().chain(&data.empty).filter(|file| file.start != divide).rev();
-    let remove = |file: &LegacyFile, why| Step::Remove { path: file.path.clone(), why };
+    let stale = data
+        .files
+        .iter()
+        .chain(&data.empty)
+        .filter(|file| file.start != divide)
+        .rev();
+    let remove = |file: &LegacyFile, why| Step::Remove {
+        path: file.path.clone(),
+        why,
+    };
     removed
         .into_iter()
         .map(|f| remove(f, "it lies behind the end of the commitlog"))
