@@ -1,4 +1,5 @@
-//! Registration at stock name servers, and stock tools at the embedded name server.
+//! Metadata between stock processes and ours: registration at stock name servers, stock tools at the embedded
+//! name server, tables that a stock broker reads, changes and gives back.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,12 +8,14 @@ use std::time::{Duration, Instant};
 use broker::config::{Cli, ConfigSource, Environment, Loaded, PropertyFile, Settings};
 use broker::embedded_namesrv::NameServer;
 use broker::namesrv::Registrar;
-use broker::tables::{TopicConfig, TopicTable};
-use dledger::fs::MemFs;
-use remoting::{Server, ServerConfig};
+use broker::tables::json::{Map, Node, parse};
+use broker::tables::{ConsumerOffsets, GroupConfig, GroupTable, TopicConfig, TopicTable, save};
+use dledger::fs::{MemFs, RealFs};
+use remoting::{Client, ClientConfig, Command, Server, ServerConfig};
 use serde_json::{Value, json};
+use tests::conf::Conf;
 use tests::lab::Lab;
-use tests::stock::Version;
+use tests::stock::{StockBroker, Version};
 
 fn settings(name: &str, name_servers: &str) -> Arc<Settings> {
     let text = format!(
@@ -188,4 +191,94 @@ fn stock_tools_use_the_embedded_name_server() {
         );
     }
     runtime.block_on(registrar.stop(Duration::from_secs(1)));
+}
+
+/// Tables as we write them for a store of the stock configuration.
+fn open_tables(dir: &Path) -> (TopicTable, GroupTable, ConsumerOffsets) {
+    let settings = settings("broker-a", "");
+    let fs = RealFs::shared();
+    (
+        TopicTable::open(fs.clone(), dir, &settings.get()).unwrap(),
+        GroupTable::open(fs.clone(), dir).unwrap(),
+        ConsumerOffsets::open(fs, dir).unwrap(),
+    )
+}
+
+fn write_tables(dir: &Path) {
+    let (topics, groups, offsets) = open_tables(dir);
+    for i in 0..50 {
+        let mut topic = TopicConfig::new(format!("ours-{i}"), 1 + i % 16);
+        topic.order = i % 7 == 0;
+        topic.sys_flag = i % 4;
+        topics.put(topic);
+        let mut group = GroupConfig::new(format!("group-{i}"));
+        group.retry_max_times = i;
+        group.consume_broadcast_enable = i % 2 == 0;
+        groups.put(group);
+        for queue in 0..=(i % 5) {
+            offsets.commit(&format!("group-{i}"), &format!("ours-{i}"), queue, i64::from(i) << 33);
+        }
+    }
+    topics.create_internal("%RETRY%group-1", 3, true);
+    save(&topics).unwrap();
+    save(&groups).unwrap();
+    save(&offsets).unwrap();
+}
+
+fn check_tables(dir: &Path) {
+    let (topics, groups, offsets) = open_tables(dir);
+    for i in 0..50 {
+        let topic = topics.get(&format!("ours-{i}")).unwrap();
+        let queues = 1 + i % 16;
+        assert_eq!((topic.read_queues, topic.write_queues, topic.sys_flag), (queues, queues, i % 4));
+        assert_eq!(groups.get(&format!("group-{i}")).unwrap().retry_max_times, i);
+        let committed = offsets.query(&format!("group-{i}"), &format!("ours-{i}"), i % 5);
+        assert_eq!(committed, Some(i64::from(i) << 33));
+    }
+    assert_eq!(topics.get("%RETRY%group-1").unwrap().write_queues, 3);
+}
+
+fn table(runtime: &tokio::runtime::Runtime, client: &Client, addr: &str, code: i32, member: &str) -> Map {
+    let call = client.call(addr, Command::request(code), Duration::from_secs(10));
+    let answer = runtime.block_on(call).unwrap();
+    assert_eq!(answer.code, 0, "{}", answer.remark());
+    let body = parse(&answer.body).unwrap();
+    body.as_map().and_then(|m| m.get(member)).and_then(Node::as_map).unwrap().clone()
+}
+
+#[test]
+fn stock_brokers_read_our_tables_and_give_them_back() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    write_tables(&store.join("config"));
+    // One after another on the same store: what 4.9 rewrote is ours again, then 5.3 gets it.
+    for version in [Version::V4, Version::V5] {
+        let lab = Lab::shared(version);
+        let conf = Conf::small(&store, &lab.namesrv).unwrap();
+        let broker = StockBroker::start(version, &conf, dir.path()).unwrap();
+        let addr = conf.ports.addr();
+        let client = Client::new(ClientConfig::default(), None);
+        let topics = table(&runtime, &client, &addr, 21, "topicConfigTable");
+        let groups = table(&runtime, &client, &addr, 201, "subscriptionGroupTable");
+        let offsets = table(&runtime, &client, &addr, 43, "offsetTable");
+        for i in 0..50 {
+            let topic = topics.get(&format!("ours-{i}")).and_then(Node::as_map).unwrap();
+            assert_eq!(topic.i32("writeQueueNums"), Some(1 + i % 16));
+            assert_eq!(topic.i32("topicSysFlag"), Some(i % 4));
+            let group = groups.get(&format!("group-{i}")).and_then(Node::as_map).unwrap();
+            assert_eq!(group.i32("retryMaxTimes"), Some(i));
+            let queues = offsets.get(&format!("ours-{i}@group-{i}")).and_then(Node::as_map).unwrap();
+            assert_eq!(queues.len(), usize::try_from(i % 5 + 1).unwrap());
+            assert_eq!(queues.i64("0"), Some(i64::from(i) << 33));
+        }
+        // It writes its tables: topics at once, offsets when it stops.
+        until("the broker leads", || {
+            lab.admin(&["updateTopic", "-b", &addr, "-t", "javas", "-n", &lab.namesrv]).unwrap().contains("success")
+        });
+        broker.stop().unwrap();
+        let topics = std::fs::read_to_string(store.join("config/topics.json")).unwrap();
+        assert!(topics.contains("\"javas\":{"));
+        check_tables(&store.join("config"));
+    }
 }
