@@ -216,7 +216,12 @@ fn write_tables(dir: &Path) {
         group.consume_broadcast_enable = i % 2 == 0;
         groups.put(group);
         for queue in 0..=(i % 5) {
-            offsets.commit(&format!("group-{i}"), &format!("ours-{i}"), queue, i64::from(i) << 33);
+            offsets.commit(
+                &format!("group-{i}"),
+                &format!("ours-{i}"),
+                queue,
+                i64::from(i) << 33,
+            );
         }
     }
     topics.create_internal("%RETRY%group-1", 3, true);
@@ -230,25 +235,45 @@ fn check_tables(dir: &Path) {
     for i in 0..50 {
         let topic = topics.get(&format!("ours-{i}")).unwrap();
         let queues = 1 + i % 16;
-        assert_eq!((topic.read_queues, topic.write_queues, topic.sys_flag), (queues, queues, i % 4));
-        assert_eq!(groups.get(&format!("group-{i}")).unwrap().retry_max_times, i);
+        assert_eq!(
+            (topic.read_queues, topic.write_queues, topic.sys_flag),
+            (queues, queues, i % 4)
+        );
+        assert_eq!(
+            groups.get(&format!("group-{i}")).unwrap().retry_max_times,
+            i
+        );
         let committed = offsets.query(&format!("group-{i}"), &format!("ours-{i}"), i % 5);
         assert_eq!(committed, Some(i64::from(i) << 33));
     }
     assert_eq!(topics.get("%RETRY%group-1").unwrap().write_queues, 3);
 }
 
-fn table(runtime: &tokio::runtime::Runtime, client: &Client, addr: &str, code: i32, member: &str) -> Map {
+fn table(
+    runtime: &tokio::runtime::Runtime,
+    client: &Client,
+    addr: &str,
+    code: i32,
+    member: &str,
+) -> Map {
     let call = client.call(addr, Command::request(code), Duration::from_secs(10));
     let answer = runtime.block_on(call).unwrap();
     assert_eq!(answer.code, 0, "{}", answer.remark());
     let body = parse(&answer.body).unwrap();
-    body.as_map().and_then(|m| m.get(member)).and_then(Node::as_map).unwrap().clone()
+    body.as_map()
+        .and_then(|m| m.get(member))
+        .and_then(Node::as_map)
+        .unwrap()
+        .clone()
 }
 
 #[test]
 fn stock_brokers_read_our_tables_and_give_them_back() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
     let dir = tempfile::tempdir().unwrap();
     let store = dir.path().join("store");
     write_tables(&store.join("config"));
@@ -263,18 +288,37 @@ fn stock_brokers_read_our_tables_and_give_them_back() {
         let groups = table(&runtime, &client, &addr, 201, "subscriptionGroupTable");
         let offsets = table(&runtime, &client, &addr, 43, "offsetTable");
         for i in 0..50 {
-            let topic = topics.get(&format!("ours-{i}")).and_then(Node::as_map).unwrap();
+            let topic = topics
+                .get(&format!("ours-{i}"))
+                .and_then(Node::as_map)
+                .unwrap();
             assert_eq!(topic.i32("writeQueueNums"), Some(1 + i % 16));
             assert_eq!(topic.i32("topicSysFlag"), Some(i % 4));
-            let group = groups.get(&format!("group-{i}")).and_then(Node::as_map).unwrap();
+            let group = groups
+                .get(&format!("group-{i}"))
+                .and_then(Node::as_map)
+                .unwrap();
             assert_eq!(group.i32("retryMaxTimes"), Some(i));
-            let queues = offsets.get(&format!("ours-{i}@group-{i}")).and_then(Node::as_map).unwrap();
+            let queues = offsets
+                .get(&format!("ours-{i}@group-{i}"))
+                .and_then(Node::as_map)
+                .unwrap();
             assert_eq!(queues.len(), usize::try_from(i % 5 + 1).unwrap());
             assert_eq!(queues.i64("0"), Some(i64::from(i) << 33));
         }
         // It writes its tables: topics at once, offsets when it stops.
         until("the broker leads", || {
-            lab.admin(&["updateTopic", "-b", &addr, "-t", "javas", "-n", &lab.namesrv]).unwrap().contains("success")
+            lab.admin(&[
+                "updateTopic",
+                "-b",
+                &addr,
+                "-t",
+                "javas",
+                "-n",
+                &lab.namesrv,
+            ])
+            .unwrap()
+            .contains("success")
         });
         broker.stop().unwrap();
         let topics = std::fs::read_to_string(store.join("config/topics.json")).unwrap();
