@@ -634,3 +634,32 @@ async fn large_bodies_and_the_frame_limit() -> Result<()> {
     let _ = peer.stream.write_all(&beyond[..64]).await;
     peer.closed(Duration::from_secs(2)).await
 }
+
+#[tokio::test]
+async fn the_last_answer_survives_unread_requests() -> Result<()> {
+    let (server, handler, addr) = start(ServerConfig::default()).await?;
+    let peer = Peer::connect(addr).await?;
+    let (mut read, mut write) = peer.stream.into_split();
+    let mut first = BytesMut::new();
+    request(HOLD, 1).encode(&mut first)?;
+    write.write_all(&first).await?;
+    eventually("held", || handler.held.lock().len() == 1).await?;
+    let stopping = tokio::spawn(server.shutdown(Duration::from_secs(5)));
+    sleep(Duration::from_millis(20)).await;
+    // These arrive at a server that reads no more.
+    let mut more = BytesMut::new();
+    for opaque in 2..100 {
+        request(ECHO, opaque)
+            .with_body(vec![0; 1000])
+            .encode(&mut more)?;
+    }
+    write.write_all(&more).await?;
+    let held = handler.held.lock().remove(0);
+    held.send(Response::ok());
+    let mut buffer = BytesMut::new();
+    while read.read_buf(&mut buffer).await? > 0 {}
+    let answer = frame::decode(&mut buffer, &Limits::default())?;
+    assert_eq!((answer.map(|a| a.opaque), buffer.len()), (Some(1), 0));
+    stopping.await?;
+    Ok(())
+}
