@@ -149,9 +149,7 @@ fn the_addressee_is_checked_before_the_group() {
 #[test]
 fn recorded_traffic_round_trips() {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/traces"));
-    let Ok(files) = std::fs::read_dir(&folder) else {
-        return; // the recordings are an optional part of a checkout
-    };
+    let files = std::fs::read_dir(&folder).expect("the recordings");
     let mut seen = std::collections::BTreeMap::<(i64, bool), usize>::new();
     for path in files.flatten().map(|f| f.path()) {
         let name = path
@@ -172,7 +170,8 @@ fn recorded_traffic_round_trips() {
             let Some(body) = frame["body"].as_str().filter(|_| !by_hand) else {
                 continue;
             };
-            let text = String::from_utf8(STANDARD.decode(body).unwrap()).unwrap();
+            // The brokers' own requests are there too, and some of their bodies are no text.
+            let text = String::from_utf8(STANDARD.decode(body).unwrap()).unwrap_or_default();
             let answer = frame["dir"] == "s2c";
             let code = if answer {
                 &frame["req"]
