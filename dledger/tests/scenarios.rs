@@ -125,6 +125,18 @@ fn input(line: &Line<'_>) -> Input {
         "synced" => Input::Synced {
             index: line.word(1).parse().expect("index"),
         },
+        "stored" => {
+            let (end_index, end_term) = line.end("end").expect("end");
+            Input::Stored {
+                end_index,
+                end_term,
+            }
+        }
+        "ack" => Input::Acknowledged {
+            from: line.peer(1).expect("peer"),
+            term,
+            index: line.number("index").expect("index"),
+        },
         "poisoned" => Input::Poisoned,
         "vote" => {
             let (end_index, end_term) = line.end("end").unwrap_or((-1, -1));

@@ -19,6 +19,22 @@ pub enum Input {
         /// The new end index.
         index: i64,
     },
+    /// The own store ends here after it took, or cut, what the leader that this member follows told it to.
+    Stored {
+        /// Last index.
+        end_index: i64,
+        /// Its term.
+        end_term: i64,
+    },
+    /// A follower holds everything up to `index`, equal to the own log (synced, where the class asks for it).
+    Acknowledged {
+        /// Who.
+        from: Peer,
+        /// The term of the lead that it answered.
+        term: i64,
+        /// Highest equal index.
+        index: i64,
+    },
     /// The own store has synced everything up to `index`.
     Synced {
         /// Highest synced index.

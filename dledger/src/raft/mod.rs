@@ -127,6 +127,11 @@ impl Core {
                 self.tick(out);
             }
             Input::Appended { index } => self.appended(index, out),
+            Input::Stored {
+                end_index,
+                end_term,
+            } => self.stored(end_index, end_term),
+            Input::Acknowledged { from, term, index } => self.acknowledged(from, term, index, out),
             Input::Synced { index } => self.synced(index, out),
             Input::Poisoned => self.poison(out),
             Input::Vote { id, from, request } => self.vote_asked(id, from, request, out),

@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use super::config::Acknowledge;
+use super::message::Peer;
 use super::role::Role;
 use super::{Core, Effect, Effects, quorum};
 
@@ -17,6 +18,36 @@ impl Core {
         self.log.end_index = index;
         self.log.end_term = self.hard.term;
         self.advance_commit(out);
+    }
+
+    /// A follower's store changed as its leader asked.
+    pub(super) fn stored(&mut self, end_index: i64, end_term: i64) {
+        assert!(
+            matches!(self.role, Role::Follower(_)),
+            "only a follower takes what another one wrote"
+        );
+        assert!(
+            end_index >= self.log.committed,
+            "what is committed is never cut"
+        );
+        self.log.end_index = end_index;
+        self.log.end_term = end_term;
+        self.log.synced = self.log.synced.min(end_index);
+    }
+
+    /// A follower answered a push. Answers of an earlier lead say nothing about this one.
+    pub(super) fn acknowledged(&mut self, from: Peer, term: i64, index: i64, out: &mut Effects) {
+        let (current, end) = (self.hard.term, self.log.end_index);
+        let Role::Leader(leader) = &mut self.role else {
+            return;
+        };
+        if term != current || from == self.config.me {
+            return;
+        }
+        if let Some(progress) = leader.progress.get_mut(usize::from(from.0)) {
+            progress.matched_to(index.min(end));
+            self.advance_commit(out);
+        }
     }
 
     pub(super) fn synced(&mut self, index: i64, out: &mut Effects) {
