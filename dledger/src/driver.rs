@@ -64,7 +64,8 @@ pub(crate) struct Shared {
     wake: Notify,
     pub(crate) stopping: AtomicBool,
     poison: OnceLock<Arc<str>>,
-    poisoned: Notify,
+    /// Wakes who waits for the log to be poisoned or stopped.
+    ended: Notify,
     role: watch::Sender<RoleChange>,
     origin: Instant,
 }
@@ -158,7 +159,7 @@ impl Shared {
             wake: Notify::new(),
             stopping: AtomicBool::new(false),
             poison: OnceLock::new(),
-            poisoned: Notify::new(),
+            ended: Notify::new(),
             role: watch::Sender::new(change),
             origin: Instant::now(),
         }
@@ -294,7 +295,7 @@ impl Shared {
         self.step(inner, Input::Poisoned);
         inner.pending.fail(self.lost_lead());
         self.committed.close();
-        self.poisoned.notify_waiters();
+        self.ended.notify_waiters();
         self.wake_all();
     }
 
@@ -304,7 +305,7 @@ impl Shared {
             .set(Arc::from("a thread failed while it worked on the log"));
         self.committed.set_lead_term(-1);
         self.committed.close();
-        self.poisoned.notify_waiters();
+        self.ended.notify_waiters();
         self.wake_all();
     }
 
@@ -320,14 +321,17 @@ impl Shared {
         self.poison.get().cloned()
     }
 
-    /// Completes when the log is poisoned.
-    pub(crate) async fn until_poisoned(&self) -> Arc<str> {
+    /// Completes when the log is poisoned, with the reason, or with `None` when it is stopped.
+    pub(crate) async fn until_ended(&self) -> Option<Arc<str>> {
         loop {
-            let notified = self.poisoned.notified();
+            let notified = self.ended.notified();
             let mut notified = std::pin::pin!(notified);
             notified.as_mut().enable();
             if let Some(reason) = self.poison_reason() {
-                return reason;
+                return Some(reason);
+            }
+            if self.is_stopping() {
+                return None;
             }
             notified.await;
         }
@@ -351,6 +355,7 @@ impl Shared {
         self.stopping.store(true, Ordering::SeqCst);
         drop(inner);
         self.committed.close();
+        self.ended.notify_waiters();
         self.wake_all();
     }
 }

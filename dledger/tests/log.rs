@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dledger::fs::{Fs, MemFs};
+use dledger::fs::{CrashPolicy, Fs, MemFs};
 use dledger::peers::{MemberId, Peers};
 use dledger::raft::RoleKind;
 use dledger::store::{NoCheck, StoreConfig};
@@ -12,6 +12,8 @@ use dledger::{
     AppendError, Appended, CommitError, Durability, Log, LogConfig, OpenError, ShutdownError,
     StartError,
 };
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
 
 const BASE: &str = "/store/dledger-n0";
 
@@ -172,7 +174,7 @@ async fn class_s_acknowledges_what_is_synced() {
     let sync = log.status().sync;
     assert!(sync.count <= 100, "{sync:?}");
     // A power failure now, with everything lost that was not synced.
-    let image = fs.crash_image(dledger::fs::CrashPolicy::LoseUnsynced, &mut rand::rng());
+    let image = fs.crash_image(CrashPolicy::LoseUnsynced, &mut rand::rng());
     drop(log);
     let log = started(&image, Durability::SyncMajority).await;
     assert_eq!(log.status().committed_index, 99);
@@ -295,4 +297,71 @@ fn groups_of_several_members_are_refused_in_one_line() {
     config.group = " ".to_owned();
     let error = Log::open(Arc::new(MemFs::new()), config, Arc::new(NoCheck), 0).unwrap_err();
     assert!(matches!(error, OpenError::EmptyGroup));
+}
+
+#[tokio::test]
+async fn a_stop_while_starting_is_told() {
+    let fs = MemFs::new();
+    let log = open(&fs, Durability::PageCacheMajority);
+    log.shutdown().await.unwrap();
+    assert_eq!(log.start().await, Err(StartError::Stopped));
+}
+
+/// The disk stops at a random operation, be it within the election, an append, a sync, a roll or the checkpoint. What
+/// was acknowledged before is there at the next start: after a kill in class P, after a power failure in class S.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_acknowledged_survives() {
+    let seed: u64 = std::env::var("SEED").map_or_else(|_| rand::random(), |s| s.parse().unwrap());
+    println!("SEED={seed}");
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut total = 0;
+    for round in 0..60 {
+        let (durability, policy) = if round % 2 == 0 {
+            (Durability::PageCacheMajority, CrashPolicy::KeepAll)
+        } else {
+            (Durability::SyncMajority, CrashPolicy::LoseUnsynced)
+        };
+        let fs = MemFs::new();
+        let acknowledged = run_until_stopped(&fs, durability, &mut rng).await;
+        total += acknowledged.len();
+        let image = fs.crash_image(policy, &mut rng);
+        let log = started(&image, durability).await;
+        let reader = log.reader();
+        for (index, body) in acknowledged {
+            assert_eq!(
+                reader.entry(index).unwrap().body,
+                body,
+                "round {round}, entry {index}"
+            );
+        }
+        log.shutdown().await.unwrap();
+    }
+    println!("{total} entries were acknowledged before their disk stopped");
+    assert!(total > 500, "hardly anything was tested");
+}
+
+async fn run_until_stopped(
+    fs: &MemFs,
+    durability: Durability,
+    rng: &mut StdRng,
+) -> Vec<(i64, Vec<u8>)> {
+    let mut acknowledged = Vec::new();
+    let log = open(fs, durability);
+    fs.stop_after(rng.random_range(1..400));
+    if log.start().await.is_err() {
+        return acknowledged;
+    }
+    for _ in 0..300 {
+        let body: Vec<u8> = (0..rng.random_range(1..3000))
+            .map(|_| rng.random())
+            .collect();
+        let Ok(appended) = append(&log, &body) else {
+            break;
+        };
+        if log.committed(&appended).await.is_err() || fs.stopped() {
+            break;
+        }
+        acknowledged.push((appended.last_index, body));
+    }
+    acknowledged
 }

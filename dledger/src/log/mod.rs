@@ -21,7 +21,9 @@ pub use watch::CommitWatch;
 use crate::driver::{self, FailStop, Inner, Shared};
 use crate::fs::Fs;
 use crate::raft::{Config, Core, HardState, LogState, Peer, Refusal, RoleKind};
-use crate::store::{BodyCheck, Expired, Reader, Recovery, SegmentInfo, Store, StoreError, Sweep};
+use crate::store::{
+    BodyCheck, Expired, Expirer, Reader, Recovery, SegmentInfo, Store, StoreError, Sweep,
+};
 use crate::vote_file::{Vote, VoteFile};
 use background::Threads;
 use status::SyncCounters;
@@ -39,6 +41,7 @@ pub struct Log {
 struct Handle {
     shared: Arc<Shared>,
     reader: Reader,
+    expirer: Expirer,
     counters: Arc<SyncCounters>,
     threads: Mutex<Option<Threads>>,
     started: AtomicBool,
@@ -92,10 +95,11 @@ impl Log {
         let vote_file =
             VoteFile::load(fs, &config.store.base, store.end_term()).map_err(vote_error)?;
         let core = new_core(&config, &store, &vote_file);
-        let reader = store.reader();
+        let (reader, expirer) = (store.reader(), store.expirer());
         let handle = Handle {
             shared: Arc::new(Shared::new(config, core, store, vote_file)),
             reader,
+            expirer,
             counters: Arc::default(),
             threads: Mutex::new(None),
             started: AtomicBool::new(false),
@@ -127,7 +131,7 @@ impl Log {
                 drop(shared.lock());
                 Ok(())
             }
-            reason = shared.until_poisoned() => Err(StartError::Poisoned(reason)),
+            reason = shared.until_ended() => Err(reason.map_or(StartError::Stopped, StartError::Poisoned)),
         }
     }
 
@@ -244,10 +248,14 @@ impl Log {
         self.handle.shared.watch_role()
     }
 
-    /// Completes with the reason when the log is poisoned: a sync failed, or its thread did. Nothing is acknowledged
-    /// from then on; the process should say so and end, and recover at its next start.
+    /// Completes with the reason when the log is poisoned: a sync failed, or a thread did. Nothing is acknowledged from
+    /// then on; the process should say so and end, and recover at its next start. Never completes once the log was
+    /// stopped.
     pub async fn until_poisoned(&self) -> Arc<str> {
-        self.handle.shared.until_poisoned().await
+        match self.handle.shared.until_ended().await {
+            Some(reason) => reason,
+            None => std::future::pending().await,
+        }
     }
 
     /// Reads what is written. Bound what you show by [`Log::committed_pos`].
@@ -266,12 +274,12 @@ impl Log {
             keep_from_pos: sweep.keep_from_pos.min(self.committed_pos()),
             ..*sweep
         };
-        self.handle.shared.lock().store.expire(&bounded)
+        self.handle.expirer.expire(&bounded)
     }
 
     /// The data files, oldest first.
     pub fn segments(&self) -> Result<Vec<SegmentInfo>, StoreError> {
-        self.handle.shared.lock().store.segments()
+        self.handle.expirer.segments()
     }
 
     /// The configuration it was opened with.
