@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -16,7 +15,7 @@ use crate::blank::BLANK_LEN;
 use crate::examine::{self, ENTRY_HEADER, Examination, ExamineConfig, Finding};
 use crate::frame::MAX_TOPIC_V1;
 use crate::layout::StoreLayout;
-use crate::legacy::{LegacyFile, LegacyLog, MARK_FILE, OnProgress, Recovered};
+use crate::legacy::{LegacyFile, LegacyLog, MARK_FILE, OnProgress, Recovered, SCAN_NOTE_FILE};
 use crate::upgrade::{self, Plan};
 
 /// How to open a commitlog.
@@ -38,6 +37,7 @@ impl CommitLogConfig {
         let mut examine = ExamineConfig::new(layout);
         examine.file_size = Some(log.store.segment_size);
         examine.self_id = Some(log.self_id.to_string());
+        examine.note_scan = true;
         CommitLogConfig {
             examine,
             log,
@@ -127,7 +127,7 @@ impl DLedgerCommitLog {
             return Err(OpenError::Refused(refusals));
         }
         let layout = &config.examine.layout;
-        let (files, first_pos) = carry_out(&*fs, &exam, &layout.sidecar(MARK_FILE))?;
+        let (files, first_pos) = carry_out(&*fs, &exam, layout)?;
         let legacy = LegacyLog::new(fs.clone(), files, exam.file_size);
         let (log, dledger) = Log::open(
             fs.clone(),
@@ -184,20 +184,22 @@ impl DLedgerCommitLog {
 fn carry_out(
     fs: &dyn Fs,
     exam: &Examination,
-    mark: &Path,
+    layout: &StoreLayout,
 ) -> Result<(Vec<LegacyFile>, i64), OpenError> {
     let failed = |what| move |source| OpenError::Io { what, source };
     match &exam.plan {
         Plan::New | Plan::Dledger => Ok((Vec::new(), dledger_start(exam))),
         Plan::Mixed { divide } => {
             if let Some(note) = exam.mark_to_note {
-                note.save(fs, mark)
+                note.save(fs, &layout.sidecar(MARK_FILE))
                     .map_err(failed("noting where the legacy half ends"))?;
             }
             Ok((exam.legacy.files.clone(), *divide))
         }
         Plan::Upgrade(plan) => {
             upgrade::perform(fs, plan).map_err(failed("upgrading the store"))?;
+            // The scan that led here is done with.
+            let _ = fs.remove_file(&layout.sidecar(SCAN_NOTE_FILE));
             let kept = exam.legacy.files.iter().filter(|f| f.start < plan.divide);
             Ok((kept.cloned().collect(), plan.divide))
         }

@@ -9,7 +9,7 @@ use super::finding::{Code, Findings, Severity};
 use super::{DledgerFacts, Examination, ExamineConfig};
 use crate::blank;
 use crate::legacy::{
-    self, LegacyFile, LegacyMark, Listing, MARK_FILE, OnProgress, Recovered, Stop,
+    self, LegacyFile, LegacyMark, Listing, MARK_FILE, OnProgress, Recovered, SCAN_NOTE_FILE, Stop,
 };
 use crate::upgrade::{self, Plan};
 
@@ -288,7 +288,9 @@ fn plain(
     } else {
         legacy::normal_start(files)
     };
-    let recovered = legacy::recover(fs, files, exam.file_size, start, progress)?;
+    let note = config.layout.sidecar(SCAN_NOTE_FILE);
+    let note = Some(note.as_path()).filter(|_| config.note_scan && exam.aborted);
+    let recovered = legacy::recover(fs, files, exam.file_size, start, note, progress)?;
     exam.recovered = Some(recovered);
     damage(fs, exam, recovered, findings)?;
     let layout = &config.layout;

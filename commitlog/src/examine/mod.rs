@@ -47,6 +47,9 @@ pub struct ExamineConfig {
     pub now_ms: Option<i64>,
     /// Whether to look at owners and free space (real file systems).
     pub check_system: bool,
+    /// Whether a long scan may write down how far it is, among our own files; for opening a store. Without it an
+    /// examination writes nothing.
+    pub note_scan: bool,
     /// Findings that the operator accepts.
     pub accepted: BTreeSet<Code>,
 }
@@ -65,6 +68,7 @@ impl ExamineConfig {
             reserved_ms: None,
             now_ms: None,
             check_system: false,
+            note_scan: false,
             accepted: BTreeSet::new(),
         }
     }

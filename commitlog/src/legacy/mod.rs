@@ -7,6 +7,7 @@
 mod listing;
 mod mark;
 mod recovery;
+mod scan_note;
 
 use std::io;
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ pub use recovery::{
     Behind, ClosedEnd, Recovered, Stop, abnormal_start, closed_end, intact_behind, normal_start,
     recover,
 };
+pub use scan_note::SCAN_NOTE_FILE;
 
 use crate::progress::Progress;
 

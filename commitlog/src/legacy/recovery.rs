@@ -5,10 +5,12 @@
 //! CRC), up to the first that is not whole.
 
 use std::io;
+use std::path::Path;
 
 use bytes::Bytes;
 use dledger::fs::{Fs, MapMode};
 
+use super::scan_note::ScanNote;
 use super::{LegacyFile, OnProgress};
 use crate::blank::{self, BLANK_LEN};
 use crate::frame::{FrameError, FrameView, frame_size};
@@ -16,6 +18,9 @@ use crate::progress::Progress;
 
 /// Files that a scan after an orderly stop looks at.
 const LAST_FILES: usize = 3;
+
+/// A long scan notes how far it is after so many files.
+const FILES_PER_NOTE: usize = 4;
 
 /// Why a scan ended where it did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,15 +84,16 @@ fn first_store_timestamp(fs: &dyn Fs, file: &LegacyFile) -> io::Result<Option<i6
 }
 
 /// Scans from file number `start` on. If no frame is found there, the last frame is that of the nearest file before
-/// that holds one.
+/// that holds one. A long scan writes down how far it is at the path `note`, if given, and goes on from there.
 pub fn recover(
     fs: &dyn Fs,
     files: &[LegacyFile],
     file_size: u64,
     start: usize,
+    note: Option<&Path>,
     progress: OnProgress<'_>,
 ) -> io::Result<Recovered> {
-    let mut found = scan_from(fs, files, file_size, start, progress)?;
+    let mut found = scan_from(fs, files, file_size, start, note, progress)?;
     for file in files.iter().take(start).rev() {
         if found.last_frame.is_some() {
             break;
@@ -106,6 +112,7 @@ fn scan_from(
     files: &[LegacyFile],
     file_size: u64,
     start: usize,
+    note: Option<&Path>,
     progress: OnProgress<'_>,
 ) -> io::Result<Recovered> {
     let from = files.get(start).map_or(0, |f| f.start);
@@ -117,14 +124,18 @@ fn scan_from(
         last_frame: None,
         last_store_timestamp: 0,
     };
+    let mut first = start;
+    if let Some(path) = note
+        && let Some((note, number, stored)) = ScanNote::load(fs, path, files, from)?
+    {
+        (found.frames, found.last_frame, found.last_store_timestamp) =
+            (note.frames, Some(note.last_frame), stored);
+        first = number;
+    }
     let total = files.len().saturating_sub(start) as u64 * file_size;
-    for (i, file) in files.iter().enumerate().skip(start) {
+    for (i, file) in files.iter().enumerate().skip(first) {
         let done = (i - start) as u64 * file_size;
-        progress(Progress {
-            what: "checking the legacy commitlog",
-            done,
-            total,
-        });
+        progress(Progress { what: "checking the legacy commitlog", done, total });
         let map = fs.map(&file.path, MapMode::ReadOnly)?;
         let bytes = map.slice(0, map.len() as usize);
         found.end = file.start;
@@ -132,12 +143,17 @@ fn scan_from(
         if !matches!(found.stop, Stop::Blank | Stop::Full) {
             break;
         }
+        if let (Some(path), Some(next)) = (note, files.get(i + 1))
+            && (i + 1 - start) % FILES_PER_NOTE == 0
+            && let Some(last) = found.last_frame.filter(|&last| last >= file.start)
+        {
+            let last = &bytes[(last - file.start) as usize..(found.end - file.start) as usize];
+            if let Some(note) = ScanNote::of(&found, next.start, last) {
+                note.save(fs, path)?;
+            }
+        }
     }
-    progress(Progress {
-        what: "checking the legacy commitlog",
-        done: total,
-        total,
-    });
+    progress(Progress { what: "checking the legacy commitlog", done: total, total });
     Ok(found)
 }
 

@@ -22,6 +22,7 @@ fn recovered(store: &PlainStore) -> Recovered {
         &files,
         store.file_size,
         normal_start(&files),
+        None,
         &quiet,
     )
     .unwrap()
@@ -225,4 +226,34 @@ fn the_mark_round_trips() {
     assert_eq!(LegacyMark::load(&*store.fs, &path).unwrap(), Some(mark));
     store.fs.write(&path, b"divide=x").unwrap();
     assert_eq!(LegacyMark::load(&*store.fs, &path).unwrap(), None);
+}
+
+#[test]
+fn a_long_scan_goes_on_where_it_was_killed() {
+    let mut store = PlainStore::new(1024, 0);
+    for _ in 0..90 {
+        store.append(100);
+    }
+    let files = listing(&store).files;
+    let path = store.layout.sidecar(SCAN_NOTE_FILE);
+    let whole = recover(&*store.fs, &files, 1024, 0, None, &quiet).unwrap();
+    assert!(!store.fs.exists(&path) && whole.frames == 90 && files.len() > 8);
+    let scan = || {
+        let first = std::cell::Cell::new(None);
+        let progress = |p: crate::Progress| first.set(first.get().or(Some(p.done)));
+        let found = recover(&*store.fs, &files, 1024, 0, Some(&path), &progress).unwrap();
+        (found, first.get().unwrap())
+    };
+    assert_eq!(scan(), (whole, 0));
+    let resumed = (files.len() as u64 - 1) / 4 * 4 * 1024;
+    assert_eq!(scan(), (whole, resumed));
+    // Another scan, or a log that somebody changed: from the beginning.
+    let found = recover(&*store.fs, &files, 1024, 1, Some(&path), &quiet).unwrap();
+    assert_eq!((found.from, found.end), (1024, whole.end));
+    assert_eq!(scan(), (whole, 0));
+    let changed = store.frames.iter().rfind(|f| (f.0 as u64) < resumed).unwrap().0;
+    store.write(changed + 20, &[1]);
+    assert_eq!(scan().1, 0);
+    store.fs.write(&path, b"0 x").unwrap();
+    assert_eq!(scan().1, 0);
 }
