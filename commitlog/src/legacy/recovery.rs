@@ -135,7 +135,11 @@ fn scan_from(
     let total = files.len().saturating_sub(start) as u64 * file_size;
     for (i, file) in files.iter().enumerate().skip(first) {
         let done = (i - start) as u64 * file_size;
-        progress(Progress { what: "checking the legacy commitlog", done, total });
+        progress(Progress {
+            what: "checking the legacy commitlog",
+            done,
+            total,
+        });
         let map = fs.map(&file.path, MapMode::ReadOnly)?;
         let bytes = map.slice(0, map.len() as usize);
         found.end = file.start;
@@ -153,7 +157,11 @@ fn scan_from(
             }
         }
     }
-    progress(Progress { what: "checking the legacy commitlog", done: total, total });
+    progress(Progress {
+        what: "checking the legacy commitlog",
+        done: total,
+        total,
+    });
     Ok(found)
 }
 

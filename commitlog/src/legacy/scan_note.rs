@@ -45,8 +45,17 @@ impl ScanNote {
         if let Some(dir) = path.parent() {
             fs.create_dir_all(dir)?;
         }
-        let ScanNote { from, next, frames, last_frame, last_crc } = self;
-        fs.write_durable(path, format!("{from} {next} {frames} {last_frame} {last_crc}\n").as_bytes())
+        let ScanNote {
+            from,
+            next,
+            frames,
+            last_frame,
+            last_crc,
+        } = self;
+        fs.write_durable(
+            path,
+            format!("{from} {next} {frames} {last_frame} {last_crc}\n").as_bytes(),
+        )
     }
 
     /// The note of a scan that began at `from`, and the number of the file to go on with; none if there is none that
@@ -61,16 +70,24 @@ impl ScanNote {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             bytes => bytes?,
         };
-        let Some(note) = parse(&String::from_utf8_lossy(&bytes)).filter(|note| note.from == from) else {
+        let Some(note) = parse(&String::from_utf8_lossy(&bytes)).filter(|note| note.from == from)
+        else {
             return Ok(None);
         };
         let number = files.iter().position(|file| file.start == note.next);
-        let holder = files.iter().rev().find(|file| file.start <= note.last_frame);
-        let (Some(number), Some(holder)) = (number, holder) else { return Ok(None) };
+        let holder = files
+            .iter()
+            .rev()
+            .find(|file| file.start <= note.last_frame);
+        let (Some(number), Some(holder)) = (number, holder) else {
+            return Ok(None);
+        };
         let map = fs.map(&holder.path, MapMode::ReadOnly)?;
         let file = map.slice(0, map.len() as usize);
         let at = usize::try_from(note.last_frame - holder.start).unwrap_or(usize::MAX);
-        let frame = file.get(at..).and_then(|bytes| FrameView::parse(bytes).ok());
+        let frame = file
+            .get(at..)
+            .and_then(|bytes| FrameView::parse(bytes).ok());
         let holds = frame.filter(|frame| crc32fast::hash(frame.bytes()) == note.last_crc);
         Ok(holds.map(|frame| (note, number, frame.store_timestamp())))
     }

@@ -251,7 +251,12 @@ fn a_long_scan_goes_on_where_it_was_killed() {
     let found = recover(&*store.fs, &files, 1024, 1, Some(&path), &quiet).unwrap();
     assert_eq!((found.from, found.end), (1024, whole.end));
     assert_eq!(scan(), (whole, 0));
-    let changed = store.frames.iter().rfind(|f| (f.0 as u64) < resumed).unwrap().0;
+    let changed = store
+        .frames
+        .iter()
+        .rfind(|f| (f.0 as u64) < resumed)
+        .unwrap()
+        .0;
     store.write(changed + 20, &[1]);
     assert_eq!(scan().1, 0);
     store.fs.write(&path, b"0 x").unwrap();

@@ -309,7 +309,8 @@ fn a_plain_broker_still_finds_its_end() {
         .unwrap()
         .files;
         let start = crate::legacy::normal_start(&files);
-        let found = crate::legacy::recover(&*corner.store.fs, &files, 1024, start, None, &quiet).unwrap();
+        let found =
+            crate::legacy::recover(&*corner.store.fs, &files, 1024, start, None, &quiet).unwrap();
         assert_eq!(found.end, upgrade.recovered.end, "{}", corner.name);
     }
 }
