@@ -19,6 +19,9 @@ use crate::record::Record;
 /// Buffers larger than this are given back after a batch.
 const KEPT_BUFFER: usize = 4096;
 
+/// Queue offsets from here on cannot be real; their positions would not fit.
+const MAX_QUEUE_OFFSET: i64 = i64::MAX / 1024;
+
 /// A message that can now be read from its queue.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival<'a> {
@@ -98,12 +101,13 @@ impl Batch {
         })?;
         let record = Record::of(&view);
         let store_timestamp = record.store_timestamp;
-        if !is_folder_name(record.topic) || record.queue_id < 0 {
+        let possible = (0..MAX_QUEUE_OFFSET).contains(&record.queue_offset) && record.queue_id >= 0;
+        if !is_folder_name(record.topic) || !possible {
             warn!(
                 topic = record.topic,
                 queue_id = record.queue_id,
                 physical_offset = frame.physical_offset,
-                "a message names an impossible topic or queue and is not dispatched"
+                "a message names an impossible topic, queue or queue offset and is not dispatched"
             );
             return Ok(store_timestamp);
         }

@@ -351,7 +351,7 @@ impl ConsumeQueues {
         if sizes.contains_key(&configured) {
             return Ok(());
         }
-        let usable = |size: u64| size > 0 && size % UNIT_SIZE as u64 == 0;
+        let usable = |size: u64| size > 0 && size.is_multiple_of(UNIT_SIZE as u64);
         let common = sizes
             .iter()
             .filter(|(size, _)| usable(**size))

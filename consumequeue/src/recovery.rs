@@ -142,8 +142,8 @@ pub(crate) fn recover<L: MessageLog>(
             return Ok((recovered, Some(mark.clone())));
         }
     }
-    let had_mark = mark.is_some();
-    let resume = without_mark(parts, start, had_mark)?;
+    let hole_behind = mark.and_then(|mark| mark.hole_behind);
+    let resume = without_mark(parts, start, hole_behind)?;
     // The old mark no longer fits as soon as something is cut.
     parts.marks.remove()?;
     cut(parts.log, parts.queues, parts.index, resume.position)?;
@@ -275,7 +275,7 @@ const CLEARED_UNITS: i64 = 30_000;
 fn without_mark<L: MessageLog>(
     parts: &Parts<'_, L>,
     start: &StartState<'_>,
-    had_mark: bool,
+    hole_behind: Option<i64>,
 ) -> Result<Resume, Error> {
     let (begin, data_end) = (parts.log.min_offset(), parts.log.data_end());
     cut(parts.log, parts.queues, parts.index, data_end)?;
@@ -306,6 +306,9 @@ fn without_mark<L: MessageLog>(
     } else {
         resume.position = parts.queues.max_physical_offset();
     }
+    if let Some(behind) = hole_behind {
+        resume.lower(behind, "messages were missing in a queue".to_owned());
+    }
     for damage in &start.queues.damaged {
         resume.lower(
             damage.resume_at,
@@ -329,10 +332,7 @@ fn without_mark<L: MessageLog>(
     if resume.position == begin && data_end > begin {
         resume.reason = Reason::Begin;
     }
-    info!(
-        position = resume.position,
-        had_mark, "no usable dispatch mark"
-    );
+    info!(position = resume.position, "no usable dispatch mark");
     Ok(resume)
 }
 

@@ -191,7 +191,7 @@ impl ConsumeQueue {
         {
             return Ok(None);
         }
-        self.read_block(queue_offset, 1, |bytes| Unit::decode(bytes))
+        self.read_block(queue_offset, 1, Unit::decode)
     }
 
     /// Lends the bytes of up to `count` units from `from`, all in one file; fewer if the file was removed.

@@ -50,7 +50,11 @@ impl ConsumeQueue {
                 return Ok(applied);
             }
             applied.hole = Some(end..start);
+            let nothing_to_read = self.min_offset() == end;
             self.write_filler(&mut writer, end..start)?;
+            if nothing_to_read {
+                self.min.store(start, Ordering::Release);
+            }
         } else if start < end {
             skip = self.equal_units(start, units, end)?;
             if skip == count {

@@ -17,6 +17,7 @@ const SIZES: Sizes = Sizes {
     queue_file: 20 * 30,
     slots: 1500,
     items: 130,
+    batch: 4000,
 };
 
 const TOPICS: [(&str, i32); 4] = [

@@ -12,21 +12,24 @@ use crate::log::LogFrame;
 use crate::recovery::Reason;
 use crate::testing::{TestLog, frames_of_file};
 
-struct Fixture {
+pub(super) struct Fixture {
     dir: TempDir,
     store: &'static str,
 }
 
 impl Fixture {
-    fn unpack(name: &str) -> Fixture {
+    pub fn folder(name: &str) -> PathBuf {
+        PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+            .join("../tests/data/fixtures")
+            .join(name)
+    }
+
+    pub fn unpack(name: &str) -> Fixture {
         Fixture::member(name, "store")
     }
 
     fn member(name: &str, store: &'static str) -> Fixture {
-        let archive = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-            .join("../tests/data/fixtures")
-            .join(name)
-            .join("store.tar.zst");
+        let archive = Fixture::folder(name).join("store.tar.zst");
         let dir = tempfile::tempdir().unwrap();
         let status = Command::new("tar")
             .args(["--zstd", "-xSf"])
@@ -44,7 +47,7 @@ impl Fixture {
     }
 
     /// The records of both halves.
-    fn log(&self) -> TestLog {
+    pub fn log(&self) -> TestLog {
         let root = self.root();
         let mut frames = Vec::new();
         let mut starts = Vec::new();
@@ -119,7 +122,7 @@ const CLEAN: [(&str, &str); 9] = [
 ];
 
 /// Opens the store as it is; what is there, and where dispatch went on.
-fn open_in_place(fixture: &Fixture, start: Start) -> (Derived, crate::CatchUp) {
+pub(super) fn open_in_place(fixture: &Fixture, start: Start) -> (Derived, crate::CatchUp) {
     let fs: Arc<dyn Fs> = Arc::new(RealFs);
     let derived =
         Derived::open(&fs, &fixture.root(), FIXTURE_SIZES, &fixture.log(), start).unwrap();

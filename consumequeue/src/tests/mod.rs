@@ -1,7 +1,12 @@
 //! Tests of the parts together.
 
 mod crash;
+mod dispatch;
 mod fixtures;
+mod index;
+mod ledgers;
+mod queue;
+mod times;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -13,8 +18,8 @@ use dledger::fs::Fs;
 use crate::recovery::{CheckpointTimes, Recovered, StartState};
 use crate::testing::TestLog;
 use crate::{
-    CatchUp, ConsumeQueues, Dispatcher, DispatcherConfig, Error, IndexConfig, IndexReport,
-    KeyIndex, MarkFile, QueuesConfig, QueuesReport,
+    Arrivals, CatchUp, ConsumeQueues, Dispatcher, DispatcherConfig, Error, IndexConfig,
+    IndexReport, KeyIndex, MarkFile, QueuesConfig, QueuesReport,
 };
 
 /// Sizes of files; small, so that tests cross many of them.
@@ -23,6 +28,8 @@ struct Sizes {
     queue_file: u64,
     slots: u32,
     items: u32,
+    /// Bytes of a batch, and of the log between two marks, while catching up.
+    batch: usize,
 }
 
 /// As in the fixtures.
@@ -30,6 +37,7 @@ const FIXTURE_SIZES: Sizes = Sizes {
     queue_file: 6000,
     slots: 1000,
     items: 4000,
+    batch: 1 << 20,
 };
 
 /// Queues, index and dispatcher over a store folder.
@@ -55,6 +63,17 @@ impl Derived {
         sizes: Sizes,
         log: &TestLog,
         start: Start,
+    ) -> Result<Derived, Error> {
+        Derived::open_with(fs, root, sizes, log, start, Arc::new(()))
+    }
+
+    fn open_with(
+        fs: &Arc<dyn Fs>,
+        root: &Path,
+        sizes: Sizes,
+        log: &TestLog,
+        start: Start,
+        listener: Arc<dyn Arrivals>,
     ) -> Result<Derived, Error> {
         let config = QueuesConfig {
             file_size: sizes.queue_file,
@@ -84,10 +103,12 @@ impl Derived {
             },
             DispatcherConfig {
                 batch_frames: 7,
-                mark_every_bytes: 4000,
+                batch_bytes: sizes.batch,
+                mark_every_bytes: sizes.batch as i64,
+                retry_after: std::time::Duration::from_millis(1),
                 ..DispatcherConfig::default()
             },
-            Arc::new(()),
+            listener,
         )?;
         Ok(Derived {
             queues,
@@ -109,8 +130,11 @@ type Contents = (BTreeMap<String, Vec<u8>>, Vec<Vec<u8>>);
 
 fn contents(fs: &dyn Fs, root: &Path) -> Contents {
     let list = |dir: &Path| {
-        let exists = fs.exists(dir);
-        exists.then(|| fs.list(dir).unwrap()).unwrap_or_default()
+        if fs.exists(dir) {
+            fs.list(dir).unwrap()
+        } else {
+            Vec::new()
+        }
     };
     let mut queues = BTreeMap::new();
     let base = root.join("consumequeue");
