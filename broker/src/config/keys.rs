@@ -118,8 +118,8 @@ honoured! {
     "bindAddress" bind_address: String = "0.0.0.0".into(), Restart, |v| super::addresses::check_bind(v);
     #[doc = "Permission of the whole broker: 2 write, 4 read; registered topics are ANDed with it."]
     "brokerPermission" broker_permission: i32 = 6, Live, |v| within(v, 0, 7);
-    #[doc = "Queues of TBW102, so the upper limit of automatically created topics."]
-    "defaultTopicQueueNums" default_topic_queue_nums: i32 = 8, Live, |v| within(v, 1, 65536);
+    #[doc = "Queues of TBW102 when a store is new; automatically created topics have at most as many as TBW102."]
+    "defaultTopicQueueNums" default_topic_queue_nums: i32 = 8, Restart, |v| within(v, 1, 65536);
     #[doc = "Topics are created by the first send."]
     "autoCreateTopicEnable" auto_create_topic_enable: bool = true, Live, any;
     #[doc = "The topic named after the cluster can be used."]
@@ -138,8 +138,6 @@ honoured! {
     "regionId" region_id: String = "DefaultRegion".into(), Live, |v| name(v);
     #[doc = "Replies of request/reply messaging are stored in the reply topic as well."]
     "storeReplyMessageEnable" store_reply_message_enable: bool = true, Live, any;
-    #[doc = "Half messages are refused."]
-    "rejectTransactionMessage" reject_transaction_message: bool = false, Live, any;
     #[doc = "Sends before this time (ms) are refused."]
     "startAcceptSendRequestTimeStamp" start_accept_send_request_time_stamp: i64 = 0, Live, |v| at_least(v, 0);
     #[doc = "Pulls that find nothing are held as long as the client asks for; otherwise for shortPollingTimeMills."]

@@ -17,9 +17,14 @@ use crate::tables::json::{Map, Node, compact};
 use crate::tables::now_ms;
 use chrono::{Datelike, Local};
 use item::Round;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+
+/// The counters of one topic.
+#[derive(Debug, Clone)]
+pub struct TopicStats(Arc<sets::TopicItems>);
 
 /// All statistics of the broker.
 #[derive(Debug)]
@@ -46,16 +51,23 @@ impl BrokerStats {
         self.boot_ms
     }
 
+    /// The counters of a topic, for who sends to it often: [`BrokerStats::put_to`] with them needs no look-up. To be
+    /// asked for again when the topic was deleted.
+    pub fn topic(&self, topic: &str) -> TopicStats {
+        TopicStats(self.sets.topic(topic))
+    }
+
     /// Counts a send that was stored.
     pub fn put(&self, put: &PutCount<'_>) {
-        self.throughput
-            .put
-            .fetch_add(put.messages.into(), Ordering::Relaxed);
-        self.throughput
-            .put_bytes
-            .fetch_add(put.bytes, Ordering::Relaxed);
+        self.put_to(&self.topic(put.topic), put);
+    }
+
+    /// Counts a send that was stored in the topic of `topic`.
+    pub fn put_to(&self, topic: &TopicStats, put: &PutCount<'_>) {
+        self.throughput.put.fetch_add(put.messages.into(), Ordering::Relaxed);
+        self.throughput.put_bytes.fetch_add(put.bytes, Ordering::Relaxed);
         self.latencies.record(put.elapsed);
-        self.sets.put(put);
+        self.sets.put(&topic.0, put);
     }
 
     /// Counts a send that failed.
@@ -224,7 +236,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_task_samples_until_it_is_stopped() {
-        let stats = std::sync::Arc::new(BrokerStats::new("c"));
+        let stats = Arc::new(BrokerStats::new("c"));
         stats.put(&put("t", 0, 7));
         let stop = CancellationToken::new();
         let task = tokio::spawn({

@@ -76,7 +76,7 @@ struct QueueGets {
 }
 
 #[derive(Debug, Default)]
-struct TopicItems {
+pub(super) struct TopicItems {
     puts: RwLock<Option<Pair>>,
     queue_puts: RwLock<BTreeMap<i32, Pair>>,
     groups: RwLock<BTreeMap<Box<str>, GroupItems>>,
@@ -100,46 +100,17 @@ impl Sets {
         }
     }
 
-    fn topic(&self, topic: &str) -> Arc<TopicItems> {
+    /// The items of a topic, to be counted into without another look-up.
+    pub fn topic(&self, topic: &str) -> Arc<TopicItems> {
         if let Some(found) = self.topics.get(topic) {
             return Arc::clone(&found);
         }
         Arc::clone(&self.topics.entry(topic.into()).or_default())
     }
 
-    pub fn put(&self, put: &PutCount<'_>) {
+    pub fn put(&self, topic: &TopicItems, put: &PutCount<'_>) {
         self.broker_put.add(put.messages.into());
-        let topic = self.topic(put.topic);
-        let counted = topic
-            .puts
-            .read()
-            .as_ref()
-            .map(|pair| pair.add(put.messages, put.bytes))
-            .is_some();
-        if !counted {
-            topic
-                .puts
-                .write()
-                .get_or_insert_default()
-                .add(put.messages, put.bytes);
-        }
-        if !put.by_queue {
-            return;
-        }
-        let counted = topic
-            .queue_puts
-            .read()
-            .get(&put.queue_id)
-            .map(|pair| pair.add(put.messages, put.bytes))
-            .is_some();
-        if !counted {
-            topic
-                .queue_puts
-                .write()
-                .entry(put.queue_id)
-                .or_default()
-                .add(put.messages, put.bytes);
-        }
+        topic.put(put);
     }
 
     pub fn got(&self, get: &GetCount<'_>) {
@@ -270,12 +241,28 @@ impl Sets {
             }
         }
         if round == Round::Day {
-            self.topics.retain(|_, topic| !topic.is_empty());
+            // Whoever holds the items goes on counting into them.
+            self.topics.retain(|_, topic| !topic.is_empty() || Arc::strong_count(topic) > 1);
         }
     }
 }
 
 impl TopicItems {
+    fn put(&self, put: &PutCount<'_>) {
+        let add = |pair: &Pair| pair.add(put.messages, put.bytes);
+        let counted = self.puts.read().as_ref().map(add).is_some();
+        if !counted {
+            add(self.puts.write().get_or_insert_default());
+        }
+        if !put.by_queue {
+            return;
+        }
+        let counted = self.queue_puts.read().get(&put.queue_id).map(add).is_some();
+        if !counted {
+            add(self.queue_puts.write().entry(put.queue_id).or_default());
+        }
+    }
+
     fn sample(&self, round: Round, now: i64) {
         self.puts
             .read()

@@ -215,6 +215,30 @@ mod topic_table {
     }
 
     #[test]
+    fn the_default_topic_follows_the_switch() {
+        let fs = disk();
+        let table = topics(&fs).unwrap();
+        let off = BrokerConfig {
+            auto_create_topic_enable: false,
+            ..config()
+        };
+        table.follow(&off);
+        assert_eq!(table.get(TBW102).unwrap().perm, 6);
+        let counter = table.version().counter;
+        table.follow(&off);
+        assert_eq!(table.version().counter, counter);
+        save(&table).unwrap();
+        // A later start with the switch on gets it back, where Java would keep what the file says.
+        let again = topics(&fs).unwrap();
+        assert_eq!(again.get(TBW102).unwrap().perm, 7);
+        assert!(again.file().is_dirty());
+        let never = TopicTable::open(disk(), Path::new(DIR), &off).unwrap();
+        assert!(!never.contains(TBW102));
+        never.follow(&config());
+        assert_eq!(never.get(TBW102).unwrap().write_queues, 8);
+    }
+
+    #[test]
     fn changes_are_told_with_their_version() {
         let table = topics(&disk()).unwrap();
         let seen = Arc::new(parking_lot::Mutex::new(Vec::new()));

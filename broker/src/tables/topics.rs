@@ -113,6 +113,7 @@ impl TopicTable {
             table.fill(map);
         }
         table.add_builtin(builtin, origin);
+        table.follow(config);
         Ok(table)
     }
 
@@ -154,6 +155,25 @@ impl TopicTable {
             head.version.next();
         }
         self.file.changed();
+    }
+
+    /// Makes TBW102 what the configuration says now (at the start, and after an online update): there and inheritable
+    /// with automatic creation, otherwise not inheritable, so that clients do not even try.
+    pub fn follow(&self, config: &BrokerConfig) {
+        let mut head = self.head.lock();
+        let wanted = match self.get(TBW102) {
+            Some(topic) => {
+                let open = perm::INHERIT | perm::READ | perm::WRITE;
+                let closed = topic.perm & !perm::INHERIT;
+                let perm = if config.auto_create_topic_enable { open } else { closed };
+                (*topic).clone().with_perm(perm)
+            }
+            None if config.auto_create_topic_enable => default_topic(config),
+            None => return,
+        };
+        if self.get(TBW102).is_none_or(|topic| *topic != wanted) {
+            self.change(&mut head, wanted);
+        }
     }
 
     /// Calls `listener` at each later change, with the version that the change made.
@@ -421,13 +441,17 @@ fn insert_shared(topics: &DashMap<Box<str>, Entry>, head: &mut Head, topic: Arc<
     );
 }
 
+fn default_topic(config: &BrokerConfig) -> TopicConfig {
+    let all = perm::INHERIT | perm::READ | perm::WRITE;
+    TopicConfig::new(TBW102, config.default_topic_queue_nums).with_perm(all)
+}
+
 /// The topics that every broker has, as its configuration names them.
 fn builtin_topics(config: &BrokerConfig) -> Vec<TopicConfig> {
     let open = |enabled: bool| perm::INHERIT | if enabled { perm::READ | perm::WRITE } else { 0 };
     let mut topics = vec![TopicConfig::new("SELF_TEST_TOPIC", 1)];
     if config.auto_create_topic_enable {
-        let all = perm::INHERIT | perm::READ | perm::WRITE;
-        topics.push(TopicConfig::new(TBW102, config.default_topic_queue_nums).with_perm(all));
+        topics.push(default_topic(config));
     }
     topics.push(TopicConfig::new("BenchmarkTest", 1024));
     topics.push(
