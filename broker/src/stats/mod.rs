@@ -64,8 +64,12 @@ impl BrokerStats {
 
     /// Counts a send that was stored in the topic of `topic`.
     pub fn put_to(&self, topic: &TopicStats, put: &PutCount<'_>) {
-        self.throughput.put.fetch_add(put.messages.into(), Ordering::Relaxed);
-        self.throughput.put_bytes.fetch_add(put.bytes, Ordering::Relaxed);
+        self.throughput
+            .put
+            .fetch_add(put.messages.into(), Ordering::Relaxed);
+        self.throughput
+            .put_bytes
+            .fetch_add(put.bytes, Ordering::Relaxed);
         self.latencies.record(put.elapsed);
         self.sets.put(&topic.0, put);
     }

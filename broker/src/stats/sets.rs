@@ -242,7 +242,8 @@ impl Sets {
         }
         if round == Round::Day {
             // Whoever holds the items goes on counting into them.
-            self.topics.retain(|_, topic| !topic.is_empty() || Arc::strong_count(topic) > 1);
+            self.topics
+                .retain(|_, topic| !topic.is_empty() || Arc::strong_count(topic) > 1);
         }
     }
 }

@@ -165,7 +165,11 @@ impl TopicTable {
             Some(topic) => {
                 let open = perm::INHERIT | perm::READ | perm::WRITE;
                 let closed = topic.perm & !perm::INHERIT;
-                let perm = if config.auto_create_topic_enable { open } else { closed };
+                let perm = if config.auto_create_topic_enable {
+                    open
+                } else {
+                    closed
+                };
                 (*topic).clone().with_perm(perm)
             }
             None if config.auto_create_topic_enable => default_topic(config),
