@@ -1,0 +1,9 @@
+//! A whole broker in this process, spoken to over its ports.
+
+mod common;
+mod consumers;
+mod pulls;
+mod replay;
+mod sends;
+mod start_stop;
+mod tools;
