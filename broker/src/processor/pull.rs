@@ -34,6 +34,9 @@ const HOLD_MAX: Duration = Duration::from_secs(120);
 /// a blocking thread, so that a disk that is slow holds up nobody else.
 const WARM_BYTES: i64 = 256 << 20;
 
+/// The dispatcher follows the commit within a moment; a pull waits for it no longer than this.
+const DISPATCH_TIME: Duration = Duration::from_secs(1);
+
 /// A pull that was checked, ready to be executed, more than once if it is held.
 #[derive(Debug)]
 pub struct HeldPull {
@@ -48,6 +51,8 @@ pub struct HeldPull {
     filter: Arc<TagFilter>,
     /// How long it may still be held; `None`: answer now.
     suspend: Option<Duration>,
+    /// It has waited once for what was stored before it came.
+    caught_up: bool,
 }
 
 /// Answers a pull, now or later.
@@ -205,6 +210,7 @@ impl HeldPull {
                 .map(|bytes| bytes as usize),
             filter,
             suspend: suspend.filter(|time| !time.is_zero()),
+            caught_up: false,
         }
     }
 }
@@ -279,6 +285,13 @@ fn code_of(status: GetStatus, offset: i64) -> i32 {
 
 fn finish(broker: &Arc<Broker>, mut pull: HeldPull, fetched: Fetched, elapsed: Duration) {
     let code = code_of(fetched.status, pull.offset);
+    let at_end = !matches!(fetched.status, GetStatus::Found | GetStatus::OffsetTooSmall);
+    if at_end && !std::mem::replace(&mut pull.caught_up, true) {
+        let stored = broker.store.stored_end(&pull.topic, pull.queue_id);
+        if stored > fetched.max_offset {
+            return hold_until_dispatched(broker, pull, stored);
+        }
+    }
     if code == response_code::PULL_NOT_FOUND
         && let Some(suspend) = pull.suspend.take()
     {
@@ -307,24 +320,37 @@ fn finish(broker: &Arc<Broker>, mut pull: HeldPull, fetched: Fetched, elapsed: D
     pull.reply.send(response);
 }
 
-/// Keeps a pull until something arrives. What arrived between its lookup and now is seen by looking
-/// once more after it was registered.
-fn hold(broker: &Arc<Broker>, mut pull: HeldPull, suspend: Duration) {
-    let (topic, queue_id, offset) = (pull.topic.clone(), pull.queue_id, pull.offset);
+/// What was acknowledged before a pull came is found by it: if the dispatcher has not come so far, the
+/// pull waits for it, which takes no longer than a moment.
+fn hold_until_dispatched(broker: &Arc<Broker>, pull: HeldPull, stored: i64) {
+    let filter = Arc::new(TagFilter::all());
+    keep(broker, pull, stored - 1, filter, DISPATCH_TIME);
+}
+
+/// Keeps a pull until something arrives that it wants.
+fn hold(broker: &Arc<Broker>, pull: HeldPull, suspend: Duration) {
+    let (offset, filter) = (pull.offset, pull.filter.clone());
+    keep(broker, pull, offset, filter, suspend);
+}
+
+/// Keeps a pull. What arrived between its lookup and now is seen by looking once more after it was
+/// registered.
+fn keep(broker: &Arc<Broker>, mut pull: HeldPull, offset: i64, filter: Arc<TagFilter>, time: Duration) {
+    let (topic, queue_id) = (pull.topic.clone(), pull.queue_id);
     let wanted = Wanted {
         topic: topic.clone(),
         queue_id,
         offset,
-        filter: pull.filter.clone(),
+        filter,
         conn_id: pull.conn.id(),
-        deadline: Instant::now() + suspend,
+        deadline: Instant::now() + time,
     };
     pull.reply.park();
     match broker.holds.insert(wanted, pull) {
         Err(pull) => execute(broker, pull),
         Ok(id) => {
-            let stopping = broker.is_stopping();
-            if (stopping || broker.store.queue_range(&topic, queue_id).1 > offset)
+            let there = || broker.store.queue_range(&topic, queue_id).1 > offset;
+            if (broker.is_stopping() || there())
                 && let Some(pull) = broker.holds.take(&topic, queue_id, id)
             {
                 execute(broker, pull);

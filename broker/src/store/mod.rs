@@ -107,6 +107,11 @@ impl MessageStore {
             .map_or((0, 0), |queue| (queue.min_offset(), queue.max_offset()))
     }
 
+    /// The offset that the next message of a queue gets, those counted that consumers cannot see yet.
+    pub fn stored_end(&self, topic: &str, queue_id: i32) -> i64 {
+        self.offsets.next(topic, queue_id)
+    }
+
     /// How far the message at a queue offset lies before the end of the log, in bytes.
     pub fn behind(&self, topic: &str, queue_id: i32, offset: i64) -> Option<i64> {
         let queue = self.queue(topic, queue_id)?;

@@ -85,6 +85,13 @@ impl TestBroker {
         self.dir
     }
 
+    /// Waits until everything that was stored can be seen.
+    pub async fn settled(&self) {
+        while self.app.store().behind_bytes() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
     pub async fn call(&self, command: Command) -> Command {
         self.client.call(&self.addr, command, TIMEOUT).await.unwrap()
     }
@@ -106,6 +113,7 @@ impl TestBroker {
 
     /// Pulls with a subscription of its own, without waiting.
     pub async fn pull(&self, topic: &str, queue_id: i32, offset: i64, expression: &str) -> Command {
+        self.settled().await;
         self.call(pull_command(topic, queue_id, offset, expression, 4, 0)).await
     }
 }

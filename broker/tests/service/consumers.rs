@@ -148,7 +148,8 @@ async fn offsets_are_kept_and_never_negative() {
     let query = || broker.ask(code::QUERY_CONSUMER_OFFSET, &queue);
     let commit = |offset: &'static str| {
         let fields = [queue[0], queue[1], queue[2], ("commitOffset", offset)];
-        broker.ask(code::UPDATE_CONSUMER_OFFSET, &fields).then_code()
+        let (broker, command) = (&broker, request(code::UPDATE_CONSUMER_OFFSET, &fields));
+        async move { broker.call(command).await.code }
     };
     // Unknown to the group, but the queue still begins at 0.
     assert_eq!(query().await.ext.get("offset"), Some("0"));
@@ -163,17 +164,6 @@ async fn offsets_are_kept_and_never_negative() {
     let broker = TestBroker::over(dir, "").await;
     assert_eq!(broker.ask(code::QUERY_CONSUMER_OFFSET, &queue).await.ext.get("offset"), Some("3"));
     broker.stop().await;
-}
-
-/// The code of an answer.
-trait ThenCode {
-    async fn then_code(self) -> i32;
-}
-
-impl<F: Future<Output = Command>> ThenCode for F {
-    async fn then_code(self) -> i32 {
-        self.await.code
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
