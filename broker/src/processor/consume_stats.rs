@@ -88,9 +88,7 @@ pub(super) fn of_broker(call: &Call) -> Answer {
             total += behind;
             tables.push(Node::Map(map));
         }
-        if !tables.is_empty() {
-            list.push(Node::Map(Map::new().with(&group.name, Node::List(tables))));
-        }
+        list.push(Node::Map(Map::new().with(&group.name, Node::List(tables))));
     }
     let map = Map::new()
         .with("brokerAddr", broker.store_host.to_string())

@@ -4,6 +4,7 @@ use remoting::{Response, response_code};
 
 use super::bodies::body;
 use super::{Answer, Call, Refusal};
+use crate::clients::consumers::Lookup;
 use crate::store::Unit;
 use crate::tables::json::{Map, Node};
 
@@ -32,13 +33,14 @@ pub(super) fn by_key(call: &Call) -> Answer {
         .store
         .query(topic, key, max, begin, end)
         .map_err(|error| Refusal::error(error.to_string()))?;
-    if found.messages.is_empty() {
-        return Err(Refusal::new(
+    let mut response = match found.messages.is_empty() {
+        true => Response::error(
             response_code::QUERY_NOT_FOUND,
             "can not find message, maybe time range not correct",
-        ));
-    }
-    let mut response = Response::ok()
+        ),
+        false => Response::ok(),
+    };
+    response = response
         .field("indexLastUpdateTimestamp", found.index_timestamp)
         .field("indexLastUpdatePhyoffset", found.index_physical_offset);
     for message in found.messages {
@@ -75,18 +77,27 @@ pub(super) fn consume_queue(call: &Call) -> Answer {
             "{topic}-{queue_id} is not there: no message was ever stored in it"
         )));
     };
+    let group = call.request.ext.get("consumerGroup").unwrap_or_default();
+    let subscription = match call.broker.consumers.lookup(group, topic) {
+        Lookup::Group { subscription, .. } => subscription,
+        Lookup::NoGroup => None,
+    };
     let unit = |unit: &Unit| {
+        let wanted = subscription.as_ref().is_some_and(|entry| entry.filter.matches(unit.tags_code));
         Node::Map(
             Map::new()
-                .with("eval", false)
+                .with("eval", wanted)
                 .with("physicOffset", unit.physical_offset)
                 .with("physicSize", unit.size)
                 .with("tagsCode", unit.tags_code),
         )
     };
-    let map = Map::new()
+    let mut map = Map::new()
         .with("maxQueueIndex", max)
         .with("minQueueIndex", min)
         .with("queueData", Node::List(units.iter().map(unit).collect()));
+    if let Some(entry) = &subscription {
+        map.push("subscriptionData", super::bodies::subscription(entry));
+    }
     Ok(Response::ok().body(body(&map)))
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
+use std::time::Duration;
 
 use flate2::read::GzDecoder;
 use remoting::{Command, FrameCodec, Limits};
@@ -45,16 +46,21 @@ fn trace(name: &str) -> Vec<Frame> {
     frames
 }
 
-/// The recorded frame as bytes, at another time.
-fn encode(frame: &Frame) -> Vec<u8> {
-    let text = match frame.header["ser"].as_str() {
-        Some("JSON") => frame.header["hdr"].as_str().unwrap().as_bytes().to_vec(),
-        _ => {
-            use base64::Engine;
-            base64::engine::general_purpose::STANDARD.decode(frame.header["hdr"].as_str().unwrap()).unwrap()
+/// The recorded frame as bytes; pulls are held for a tenth of the recorded time.
+fn encode(frame: &Frame, opaque: Option<i32>) -> Vec<u8> {
+    use base64::Engine;
+    let recorded = frame.header["hdr"].as_str().unwrap();
+    let (kind, text) = match frame.header["ser"].as_str() {
+        Some("JSON") => {
+            let mut text = recorded.replace(r#""suspendTimeoutMillis":"15000""#, r#""suspendTimeoutMillis":"1500""#);
+            if let Some(opaque) = opaque {
+                let old = format!(r#""opaque":{}"#, frame.header["opaque"]);
+                text = text.replace(&old, &format!(r#""opaque":{opaque}"#));
+            }
+            (0_u32, text.into_bytes())
         }
+        _ => (1, base64::engine::general_purpose::STANDARD.decode(recorded).unwrap()),
     };
-    let kind = if frame.header["ser"] == "JSON" { 0_u32 } else { 1 };
     let body = frame.body.clone().unwrap_or_default();
     let mut bytes = Vec::new();
     bytes.extend_from_slice(&((4 + text.len() + body.len()) as u32).to_be_bytes());
@@ -64,12 +70,13 @@ fn encode(frame: &Frame) -> Vec<u8> {
     bytes
 }
 
-/// A raw connection: what it has received, by opaque.
+/// A raw connection, with what has come in and was not asked for yet.
 struct Wire {
     stream: TcpStream,
     buffer: bytes::BytesMut,
     codec: FrameCodec,
     answers: BTreeMap<i32, Command>,
+    requests: Vec<Command>,
 }
 
 impl Wire {
@@ -79,24 +86,46 @@ impl Wire {
             buffer: bytes::BytesMut::new(),
             codec: FrameCodec::new(Limits::default()),
             answers: BTreeMap::new(),
+            requests: Vec::new(),
         }
     }
 
-    async fn answer(&mut self, opaque: i32) -> Command {
+    async fn answer(&mut self, opaque: i32) -> Option<Command> {
+        while !self.answers.contains_key(&opaque) {
+            self.receive().await?;
+        }
+        self.answers.remove(&opaque)
+    }
+
+    /// A request of the broker.
+    async fn request(&mut self, code: i64) -> Option<Command> {
+        loop {
+            if let Some(at) = self.requests.iter().position(|request| i64::from(request.code) == code) {
+                return Some(self.requests.remove(at));
+            }
+            self.receive().await?;
+        }
+    }
+
+    /// Takes one frame in; `None` if the broker says nothing for a while.
+    async fn receive(&mut self) -> Option<()> {
         use tokio_util::codec::Decoder;
         loop {
-            if let Some(answer) = self.answers.remove(&opaque) {
-                return answer;
-            }
             match self.codec.decode(&mut self.buffer).unwrap() {
                 Some(command) if command.is_response() => {
                     self.answers.insert(command.opaque, command);
+                    return Some(());
                 }
-                Some(_) => {}
+                Some(command) => {
+                    self.requests.push(command);
+                    return Some(());
+                }
                 None => {
                     let read = self.stream.read_buf(&mut self.buffer);
-                    let read = tokio::time::timeout(std::time::Duration::from_secs(20), read).await;
-                    assert_ne!(read.expect("an answer in time").unwrap(), 0, "closed before answer {opaque}");
+                    match tokio::time::timeout(Duration::from_secs(4), read).await {
+                        Ok(Ok(count)) if count > 0 => {}
+                        _ => return None,
+                    }
                 }
             }
         }
@@ -112,15 +141,29 @@ struct Shape {
     body: String,
 }
 
+/// Fields that 5.x adds and no client insists on.
+const NEW_IN_5: [&str; 6] =
+    ["transactionId", "recallHandle", "IS_SUPPORT_HEART_BEAT_V2", "IS_SUB_CHANGE", "topicSysFlag", "groupSysFlag"];
+
 /// Fields whose values depend on time or place.
-const FREE: [&str; 3] = ["msgId", "indexLastUpdateTimestamp", "indexLastUpdatePhyoffset"];
+const FREE: [&str; 10] = [
+    "msgId",
+    "indexLastUpdateTimestamp",
+    "indexLastUpdatePhyoffset",
+    "timestamp",
+    "queueOffset",
+    "offset",
+    "maxOffset",
+    "nextBeginOffset",
+    "minOffset",
+    "version",
+];
 
 fn fields<'a>(pairs: impl Iterator<Item = (&'a str, String)>) -> BTreeMap<String, String> {
     pairs
-        .filter(|(name, _)| *name != "transactionId" && *name != "recallHandle" && !name.starts_with("IS_SU"))
+        .filter(|(name, _)| !NEW_IN_5.contains(name))
         .map(|(name, value)| {
-            let free = FREE.contains(&name) || name == "timestamp";
-            (name.to_owned(), if free { "any".to_owned() } else { value })
+            (name.to_owned(), if FREE.contains(&name) { "any".to_owned() } else { value })
         })
         .collect()
 }
@@ -130,14 +173,19 @@ fn body_shape(body: &[u8]) -> String {
     match remoting::fastjson::parse(body) {
         _ if body.is_empty() => "none".to_owned(),
         Ok(value) => value_shape(&value),
-        Err(_) => format!("{} messages", crate::common::records(body).len()),
+        Err(_) => {
+            let records = crate::common::records(body);
+            assert!(!records.is_empty());
+            "messages".to_owned()
+        }
     }
 }
 
 fn value_shape(value: &Value) -> String {
     match value {
         Value::Object(map) => {
-            let mut entries: Vec<_> = map.iter().map(|(name, value)| format!("{name}:{}", value_shape(value))).collect();
+            let new_in_5 = |name: &str| ["pullOffset", "totalInflightDiff", "attributes"].contains(&name);
+            let mut entries: Vec<_> = map.iter().filter(|(name, _)| !new_in_5(name)).map(|(name, value)| format!("{name}:{}", value_shape(value))).collect();
             entries.sort();
             format!("{{{}}}", entries.join(","))
         }
@@ -173,42 +221,83 @@ fn our_shape(request: &Frame, answer: &Command, recorded: &Shape) -> Shape {
     }
 }
 
-/// Replays the requests of a trace in order, each answered before the next is sent, except for held
-/// pulls; gives what differs.
-async fn replay(broker: &TestBroker, name: &str, skip: &[i64]) -> (usize, Vec<String>) {
-    let frames = trace(name);
-    let mut wires: BTreeMap<u64, Wire> = BTreeMap::new();
-    let (mut compared, mut differences) = (0, Vec::new());
-    for (at, request) in frames.iter().enumerate() {
-        let code = request.header["code"].as_i64().unwrap();
-        if !request.from_client || request.answer || skip.contains(&code) {
-            continue;
-        }
-        broker.settled().await;
-        if !wires.contains_key(&request.conn) {
-            wires.insert(request.conn, Wire::open(&broker.addr).await);
-        }
-        let wire = wires.get_mut(&request.conn).unwrap();
-        wire.stream.write_all(&encode(request)).await.unwrap();
-        let opaque = request.header["opaque"].as_i64().unwrap() as i32;
-        let is_answer = |frame: &&Frame| {
-            frame.conn == request.conn && frame.answer && !frame.from_client && frame.header["opaque"] == opaque
-        };
-        let Some(answer) = frames[at..].iter().find(is_answer) else { continue };
-        let recorded = recorded_shape(request, answer);
-        let ours = our_shape(request, &wire.answer(opaque).await, &recorded);
-        compared += 1;
-        if ours != recorded {
-            differences.push(format!("{name} frame {at}:\n  java {recorded:?}\n  ours {ours:?}"));
-        }
-    }
-    (compared, differences)
+/// Connections of a recording, by number; they go on from one trace to the next.
+#[derive(Default)]
+struct Replay {
+    wires: BTreeMap<u64, Wire>,
+    compared: usize,
+    differences: Vec<String>,
 }
 
-async fn same(broker: &TestBroker, name: &str, skip: &[i64], wanted: usize) {
-    let (compared, differences) = replay(broker, name, skip).await;
-    assert!(differences.is_empty(), "{}", differences.join("\n"));
-    assert!(compared >= wanted, "{name}: only {compared} answers compared");
+impl Replay {
+    /// Sends what the clients sent, in the recorded order, and compares each answer where it was
+    /// recorded. `skip` leaves request codes out.
+    async fn run(&mut self, broker: &TestBroker, name: &str, skip: &[i64]) {
+        let frames = trace(name);
+        for (at, frame) in frames.iter().enumerate() {
+            let code = frame.header["code"].as_i64().unwrap();
+            let about = frame.header["req"].as_i64().unwrap_or(code);
+            if skip.contains(&about) {
+                continue;
+            }
+            if !self.wires.contains_key(&frame.conn) {
+                self.wires.insert(frame.conn, Wire::open(&broker.addr).await);
+            }
+            let wire = self.wires.get_mut(&frame.conn).unwrap();
+            let difference = match (frame.from_client, frame.answer) {
+                (true, false) => {
+                    broker.settled().await;
+                    wire.stream.write_all(&encode(frame, None)).await.unwrap();
+                    None
+                }
+                (true, true) => {
+                    let asked = wire.request(about).await;
+                    match asked {
+                        Some(asked) => {
+                            wire.stream.write_all(&encode(frame, Some(asked.opaque))).await.unwrap();
+                            None
+                        }
+                        None => Some(format!("the client was not asked {about}")),
+                    }
+                }
+                // Whether a change of members is told once or twice is no matter.
+                (false, false) => None,
+                (false, true) => {
+                    let opaque = frame.header["opaque"].as_i64().unwrap();
+                    let is_request = |earlier: &&Frame| {
+                        earlier.conn == frame.conn
+                            && earlier.from_client
+                            && !earlier.answer
+                            && earlier.header["opaque"] == opaque
+                    };
+                    let Some(request) = frames[..at].iter().rev().find(is_request) else { continue };
+                    if request.header.to_string().contains("TRAN_MSG") {
+                        continue;
+                    }
+                    let recorded = recorded_shape(request, frame);
+                    self.compared += 1;
+                    match wire.answer(opaque as i32).await {
+                        None => Some(format!("no answer to {:?}", request.header["extFields"])),
+                        Some(answer) => {
+                            let ours = our_shape(request, &answer, &recorded);
+                            (ours != recorded).then(|| {
+                                format!(
+                                    "\n  asked {:?}\n  java {recorded:?}\n  ours {ours:?} {:?}",
+                                    request.header["extFields"], answer.remark
+                                )
+                            })
+                        }
+                    }
+                }
+            };
+            self.differences.extend(difference.map(|what| format!("{name} frame {at}: {what}")));
+        }
+    }
+
+    fn finish(self, wanted: usize) {
+        assert!(self.differences.is_empty(), "{}", self.differences.join("\n"));
+        assert!(self.compared >= wanted, "only {} answers compared", self.compared);
+    }
 }
 
 async fn topic(broker: &TestBroker, name: &str, queues: &str) {
@@ -227,49 +316,101 @@ async fn topic(broker: &TestBroker, name: &str, queues: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sends_of_stock_producers() {
     let broker = TestBroker::start().await;
+    let mut replay = Replay::default();
     topic(&broker, "TrTopic", "2").await;
     topic(&broker, "TrOrder", "2").await;
-    same(&broker, "send-sync-4.9.7", &[], 10).await;
-    same(&broker, "send-async-oneway-4.9.7", &[], 3).await;
-    broker.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_stock_broker_refuses() {
-    let broker = TestBroker::start().await;
-    topic(&broker, "TrTopic", "2").await;
-    let beat = crate::common::heartbeat("c", "TrGroup", &[("TrTopic", "*")]);
-    broker.ask_body(34, &beat).await;
-    let (compared, differences) = replay(&broker, "refusals-4.9.7", &[]).await;
-    println!("{compared} compared\n{}", differences.join("\n"));
-    assert!(differences.is_empty());
-    broker.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stock_push_consumer() {
-    let broker = TestBroker::start().await;
-    for name in ["TrTopic", "TrOrder"] {
-        topic(&broker, name, "2").await;
+    for name in ["producer-start-topic-autocreate", "send-sync", "send-async-oneway", "send-compressed", "send-orderly-queue"] {
+        replay.run(&broker, &format!("{name}-4.9.7"), &[]).await;
     }
-    for name in [
-        "push-consumer-4.9.7",
-        "tag-filter-4.9.7",
-        "orderly-lock-unlock-4.9.7",
-        "query-and-view-message-4.9.7",
-        "send-orderly-queue-4.9.7",
-        "send-back-retry-4.9.7",
-        "go-client-4.9.7",
-        "binary-header-5.3.3",
-        "lite-pull-consumer-5.3.3",
-        "rebalance-second-consumer-5.3.3",
-        "reset-offset-and-consumer-calls-4.9.7",
-        "send-batch-5.3.3",
-        "topic-create-4.9.7",
-        "mqadmin-4.9.7",
+    replay.finish(20);
+    broker.stop().await;
+}
+
+/// Fills a queue up, so that recorded offsets are offsets here.
+async fn fill(broker: &TestBroker, name: &str, queue_id: i32, up_to: i64) {
+    while broker.send(name, queue_id, "TAGS\u{1}T1", "filler").await + 1 < up_to {}
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_day_of_stock_consumers() {
+    let broker = TestBroker::start().await;
+    let mut replay = Replay::default();
+    topic(&broker, "TrTopic", "2").await;
+    topic(&broker, "TrOrder", "2").await;
+    replay.run(&broker, "send-sync-4.9.7", &[]).await;
+    replay.run(&broker, "send-orderly-queue-4.9.7", &[]).await;
+    fill(&broker, "TrTopic", 0, 16).await;
+    fill(&broker, "TrTopic", 1, 9).await;
+    replay.run(&broker, "push-consumer-4.9.7", &[]).await;
+    replay.run(&broker, "tag-filter-4.9.7", &[]).await;
+    // 309 names a message by the recorded physical offset.
+    replay.run(&broker, "reset-offset-and-consumer-calls-4.9.7", &[309]).await;
+    replay.run(&broker, "orderly-lock-unlock-4.9.7", &[]).await;
+    replay.run(&broker, "send-back-retry-4.9.7", &[]).await;
+    // Which groups there are depends on what was not recorded.
+    replay.run(&broker, "query-and-view-message-4.9.7", &[300, 203]).await;
+    replay.run(&broker, "refusals-4.9.7", &[37, 46]).await;
+    replay.finish(200);
+    broker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_day_of_a_go_client() {
+    let broker = TestBroker::start().await;
+    let mut replay = Replay::default();
+    topic(&broker, "TrTopic", "2").await;
+    fill(&broker, "TrTopic", 0, 22).await;
+    fill(&broker, "TrTopic", 1, 12).await;
+    replay.run(&broker, "go-client-4.9.7", &[37, 36, 11]).await;
+    replay.finish(45);
+    broker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_day_of_5_x_clients() {
+    let broker = TestBroker::start().await;
+    let mut replay = Replay::default();
+    topic(&broker, "TrTopic", "2").await;
+    for (name, offsets) in [
+        ("send-async-oneway-5.3.3", (1, 1)),
+        ("send-batch-5.3.3", (1, 1)),
+        ("send-compressed-5.3.3", (1, 1)),
+        ("send-delay-5.3.3", (1, 1)),
+        ("binary-header-5.3.3", (1, 1)),
+        ("lite-pull-consumer-5.3.3", (18, 11)),
+        ("consumer-stop-unregister-5.3.3", (18, 11)),
+        ("producer-stop-5.3.3", (1, 1)),
     ] {
-        let (compared, differences) = replay(&broker, name, &[]).await;
-        println!("{name}: {compared} compared\n{}", differences.join("\n"));
+        fill(&broker, "TrTopic", 0, offsets.0).await;
+        fill(&broker, "TrTopic", 1, offsets.1).await;
+        replay.run(&broker, name, &[]).await;
+    }
+    replay.finish(40);
+    broker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_day_of_the_stock_tool() {
+    let broker = TestBroker::start().await;
+    let mut replay = Replay::default();
+    // Left out: what depends on messages, groups and statistics that were made before, 309 with them;
+    // unknown keys of 25, which are refused here; access control, which answers with another code.
+    let skip = [12, 25, 28, 33, 50, 51, 53, 300, 309, 315, 317, 328];
+    replay.run(&broker, "mqadmin-4.9.7", &skip).await;
+    replay.finish(500);
+    broker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_runtime_info_has_every_key_that_java_gives() {
+    let broker = TestBroker::start().await;
+    let ours = remoting::fastjson::parse(&broker.ask(28, &[]).await.body).unwrap();
+    let frames = trace("mqadmin-4.9.7");
+    let java = frames.iter().find(|frame| frame.answer && frame.header["req"] == 28).unwrap();
+    let java = remoting::fastjson::parse(java.body.as_ref().unwrap()).unwrap();
+    for key in java["table"].as_object().unwrap().keys() {
+        let depends = key.starts_with("scheduleMessageOffset_") || key.starts_with("commitLogDiskRatio_");
+        assert!(depends || ours["table"].get(key).is_some(), "{key}");
     }
     broker.stop().await;
 }
