@@ -275,7 +275,9 @@ impl<C: Channel> Consumers<C> {
     /// A group with all that is known of it; `None` if nobody of it is connected.
     pub fn view(&self, group: &str) -> Option<GroupView<C>> {
         let groups = self.groups.read();
-        let entry = groups.get(group).filter(|entry| !entry.members.is_empty())?;
+        let entry = groups
+            .get(group)
+            .filter(|entry| !entry.members.is_empty())?;
         Some(GroupView {
             manner: entry.manner,
             members: entry.members.values().cloned().collect(),

@@ -335,7 +335,13 @@ fn hold(broker: &Arc<Broker>, pull: HeldPull, suspend: Duration) {
 
 /// Keeps a pull. What arrived between its lookup and now is seen by looking once more after it was
 /// registered.
-fn keep(broker: &Arc<Broker>, mut pull: HeldPull, offset: i64, filter: Arc<TagFilter>, time: Duration) {
+fn keep(
+    broker: &Arc<Broker>,
+    mut pull: HeldPull,
+    offset: i64,
+    filter: Arc<TagFilter>,
+    time: Duration,
+) {
     let (topic, queue_id) = (pull.topic.clone(), pull.queue_id);
     let wanted = Wanted {
         topic: topic.clone(),

@@ -83,7 +83,9 @@ pub(super) fn consume_queue(call: &Call) -> Answer {
         Lookup::NoGroup => None,
     };
     let unit = |unit: &Unit| {
-        let wanted = subscription.as_ref().is_some_and(|entry| entry.filter.matches(unit.tags_code));
+        let wanted = subscription
+            .as_ref()
+            .is_some_and(|entry| entry.filter.matches(unit.tags_code));
         Node::Map(
             Map::new()
                 .with("eval", wanted)

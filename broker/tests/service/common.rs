@@ -45,7 +45,10 @@ pub fn conf(dir: &Path, port: u16, extra: &str) -> Loaded {
         store.display()
     );
     std::fs::write(&file, text).unwrap();
-    let cli = Cli { config: Some(file), ..Cli::default() };
+    let cli = Cli {
+        config: Some(file),
+        ..Cli::default()
+    };
     let env = Environment {
         home: Some(dir.to_owned()),
         namesrv_addr: None,
@@ -93,7 +96,10 @@ impl TestBroker {
     }
 
     pub async fn call(&self, command: Command) -> Command {
-        self.client.call(&self.addr, command, TIMEOUT).await.unwrap()
+        self.client
+            .call(&self.addr, command, TIMEOUT)
+            .await
+            .unwrap()
     }
 
     pub async fn ask(&self, code: i32, fields: &[(&str, &str)]) -> Command {
@@ -101,12 +107,15 @@ impl TestBroker {
     }
 
     pub async fn ask_body(&self, code: i32, body: &str) -> Command {
-        self.call(Command::request(code).with_body(body.to_owned())).await
+        self.call(Command::request(code).with_body(body.to_owned()))
+            .await
     }
 
     /// Sends a message and expects it to be stored; gives its queue offset.
     pub async fn send(&self, topic: &str, queue_id: i32, properties: &str, body: &str) -> i64 {
-        let answer = self.call(send_command(topic, queue_id, properties, body)).await;
+        let answer = self
+            .call(send_command(topic, queue_id, properties, body))
+            .await;
         assert_eq!(answer.code, 0, "{:?}", answer.remark);
         answer.ext.require_i64("queueOffset").unwrap()
     }
@@ -114,15 +123,24 @@ impl TestBroker {
     /// Pulls with a subscription of its own, without waiting.
     pub async fn pull(&self, topic: &str, queue_id: i32, offset: i64, expression: &str) -> Command {
         self.settled().await;
-        self.call(pull_command(topic, queue_id, offset, expression, 4, 0)).await
+        self.call(pull_command(topic, queue_id, offset, expression, 4, 0))
+            .await
     }
 }
 
 pub fn request(code: i32, fields: &[(&str, &str)]) -> Command {
-    fields.iter().fold(Command::request(code), |command, (name, value)| command.field(name, value))
+    fields
+        .iter()
+        .fold(Command::request(code), |command, (name, value)| {
+            command.field(name, value)
+        })
 }
 
-pub fn send_header<'a>(topic: &'a str, queue_id: i32, properties: &'a str) -> SendMessageHeader<'a> {
+pub fn send_header<'a>(
+    topic: &'a str,
+    queue_id: i32,
+    properties: &'a str,
+) -> SendMessageHeader<'a> {
     SendMessageHeader {
         producer_group: "P",
         topic,
@@ -136,7 +154,11 @@ pub fn send_header<'a>(topic: &'a str, queue_id: i32, properties: &'a str) -> Se
 }
 
 pub fn send_command(topic: &str, queue_id: i32, properties: &str, body: &str) -> Command {
-    Command::with_header(code::SEND_MESSAGE_V2, &send_header(topic, queue_id, properties)).with_body(body.to_owned())
+    Command::with_header(
+        code::SEND_MESSAGE_V2,
+        &send_header(topic, queue_id, properties),
+    )
+    .with_body(body.to_owned())
 }
 
 pub fn pull_command(
@@ -198,7 +220,10 @@ pub struct Record {
 }
 
 pub fn bodies(answer: &Command) -> Vec<String> {
-    records(&answer.body).into_iter().map(|record| record.body).collect()
+    records(&answer.body)
+        .into_iter()
+        .map(|record| record.body)
+        .collect()
 }
 
 /// Text of a body.

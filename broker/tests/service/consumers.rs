@@ -13,7 +13,11 @@ struct Told(Mutex<Vec<(i32, String)>>);
 
 impl Dispatch for Told {
     fn request(&self, _: &Arc<Connection>, request: Command, reply: Reply) {
-        let group = request.ext.get("consumerGroup").unwrap_or_default().to_owned();
+        let group = request
+            .ext
+            .get("consumerGroup")
+            .unwrap_or_default()
+            .to_owned();
         self.0.lock().unwrap().push((request.code, group));
         reply.forget();
     }
@@ -28,19 +32,38 @@ impl Member {
     async fn join(broker: &TestBroker, id: &str, group: &str) -> Self {
         let told = Arc::new(Told::default());
         let client = Client::new(ClientConfig::default(), Some(told.clone()));
-        let beat = Command::request(code::HEART_BEAT).with_body(heartbeat(id, group, &[("T", "*")]));
-        assert_eq!(client.call(&broker.addr, beat, TIMEOUT).await.unwrap().code, 0);
+        let beat =
+            Command::request(code::HEART_BEAT).with_body(heartbeat(id, group, &[("T", "*")]));
+        assert_eq!(
+            client.call(&broker.addr, beat, TIMEOUT).await.unwrap().code,
+            0
+        );
         Member { client, told }
     }
 
     fn notices(&self) -> usize {
-        self.told.0.lock().unwrap().iter().filter(|(code, _)| *code == code::NOTIFY_CONSUMER_IDS_CHANGED).count()
+        self.told
+            .0
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|(code, _)| *code == code::NOTIFY_CONSUMER_IDS_CHANGED)
+            .count()
     }
 }
 
 async fn members(broker: &TestBroker, group: &str) -> String {
-    let answer = broker.ask(code::GET_CONSUMER_LIST_BY_GROUP, &[("consumerGroup", group)]).await;
-    if answer.code == 0 { crate::common::text(&answer) } else { answer.remark().to_owned() }
+    let answer = broker
+        .ask(
+            code::GET_CONSUMER_LIST_BY_GROUP,
+            &[("consumerGroup", group)],
+        )
+        .await;
+    if answer.code == 0 {
+        crate::common::text(&answer)
+    } else {
+        answer.remark().to_owned()
+    }
 }
 
 async fn settle() {
@@ -54,7 +77,10 @@ async fn members_are_told_when_one_comes_or_goes_and_not_when_one_reconnects() {
     let first = Member::join(&broker, "a", "G").await;
     let second = Member::join(&broker, "b", "G").await;
     settle().await;
-    assert_eq!(members(&broker, "G").await, r#"{"consumerIdList":["a","b"]}"#);
+    assert_eq!(
+        members(&broker, "G").await,
+        r#"{"consumerIdList":["a","b"]}"#
+    );
     assert_eq!((first.notices(), second.notices()), (2, 1));
 
     // A client that comes back at once on a new connection has not left.
@@ -64,13 +90,24 @@ async fn members_are_told_when_one_comes_or_goes_and_not_when_one_reconnects() {
     assert_eq!((first.notices(), again.notices()), (2, 0));
     // Another heartbeat is no news.
     let beat = Command::request(code::HEART_BEAT).with_body(heartbeat("b", "G", &[("T", "*")]));
-    again.client.call(&broker.addr, beat, TIMEOUT).await.unwrap();
+    again
+        .client
+        .call(&broker.addr, beat, TIMEOUT)
+        .await
+        .unwrap();
     settle().await;
     assert_eq!(first.notices(), 2);
 
     // One that says good-bye is gone at once, one that breaks off after a moment.
-    let leave = request(code::UNREGISTER_CLIENT, &[("clientID", "b"), ("consumerGroup", "G")]);
-    again.client.call(&broker.addr, leave, TIMEOUT).await.unwrap();
+    let leave = request(
+        code::UNREGISTER_CLIENT,
+        &[("clientID", "b"), ("consumerGroup", "G")],
+    );
+    again
+        .client
+        .call(&broker.addr, leave, TIMEOUT)
+        .await
+        .unwrap();
     settle().await;
     assert_eq!(members(&broker, "G").await, r#"{"consumerIdList":["a"]}"#);
     assert_eq!(first.notices(), 3);
@@ -86,9 +123,13 @@ async fn members_are_told_when_one_comes_or_goes_and_not_when_one_reconnects() {
 async fn a_heartbeat_makes_the_group_and_its_retry_topic() {
     let broker = TestBroker::start().await;
     let member = Member::join(&broker, "a", "Fresh").await;
-    let group = broker.ask(code::GET_SUBSCRIPTIONGROUP_CONFIG, &[("group", "Fresh")]).await;
+    let group = broker
+        .ask(code::GET_SUBSCRIPTIONGROUP_CONFIG, &[("group", "Fresh")])
+        .await;
     assert!(crate::common::text(&group).contains("\"retryMaxTimes\":16"));
-    let topic = broker.ask(code::GET_TOPIC_CONFIG, &[("topic", "%RETRY%Fresh")]).await;
+    let topic = broker
+        .ask(code::GET_TOPIC_CONFIG, &[("topic", "%RETRY%Fresh")])
+        .await;
     assert!(crate::common::text(&topic).contains("\"perm\":6"));
     drop(member);
     broker.stop().await;
@@ -106,14 +147,26 @@ async fn odd_heartbeats_are_answered_and_their_sound_groups_served() {
         let to = text.find("],\"producerDataSet").unwrap();
         text[from..to].to_owned()
     };
-    let both = sound.replace(&entry(&sound), &format!("{},{}", entry(&unknown), entry(&sound)));
+    let both = sound.replace(
+        &entry(&sound),
+        &format!("{},{}", entry(&unknown), entry(&sound)),
+    );
     let answer = broker.ask_body(code::HEART_BEAT, &both).await;
     assert_eq!(answer.code, 1);
     assert!(answer.remark().contains("Odd"), "{}", answer.remark());
     assert!(members(&broker, "Sound").await.contains("\"a\""));
-    assert_eq!(members(&broker, "Odd").await, "no consumer for this group, Odd");
+    assert_eq!(
+        members(&broker, "Odd").await,
+        "no consumer for this group, Odd"
+    );
     let long = heartbeat("a", &"g".repeat(123), &[("T", "*")]);
-    assert!(broker.ask_body(code::HEART_BEAT, &long).await.remark().contains("retry topic"));
+    assert!(
+        broker
+            .ask_body(code::HEART_BEAT, &long)
+            .await
+            .remark()
+            .contains("retry topic")
+    );
     broker.stop().await;
 }
 
@@ -133,9 +186,21 @@ async fn queues_are_locked_by_one_client_at_a_time() {
     assert_eq!(lock("a").await, both);
     assert_eq!(lock("a").await, both);
     assert_eq!(lock("b").await, r#"{"lockOKMQSet":[]}"#);
-    assert_eq!(broker.ask_body(code::UNLOCK_BATCH_MQ, &body("b")).await.code, 0);
+    assert_eq!(
+        broker
+            .ask_body(code::UNLOCK_BATCH_MQ, &body("b"))
+            .await
+            .code,
+        0
+    );
     assert_eq!(lock("b").await, r#"{"lockOKMQSet":[]}"#);
-    assert_eq!(broker.ask_body(code::UNLOCK_BATCH_MQ, &body("a")).await.code, 0);
+    assert_eq!(
+        broker
+            .ask_body(code::UNLOCK_BATCH_MQ, &body("a"))
+            .await
+            .code,
+        0
+    );
     assert_eq!(lock("b").await, both);
     broker.stop().await;
 }
@@ -154,7 +219,10 @@ async fn offsets_are_kept_and_never_negative() {
     // Unknown to the group, but the queue still begins at 0.
     assert_eq!(query().await.ext.get("offset"), Some("0"));
     let strict = [queue[0], queue[1], queue[2], ("setZeroIfNotFound", "false")];
-    assert_eq!(broker.ask(code::QUERY_CONSUMER_OFFSET, &strict).await.code, 22);
+    assert_eq!(
+        broker.ask(code::QUERY_CONSUMER_OFFSET, &strict).await.code,
+        22
+    );
     assert_eq!(commit("7").await, 0);
     assert_eq!(query().await.ext.get("offset"), Some("7"));
     assert_eq!(commit("3").await, 0);
@@ -162,7 +230,14 @@ async fn offsets_are_kept_and_never_negative() {
     assert_eq!(query().await.ext.get("offset"), Some("3"));
     let dir = broker.stop().await;
     let broker = TestBroker::over(dir, "").await;
-    assert_eq!(broker.ask(code::QUERY_CONSUMER_OFFSET, &queue).await.ext.get("offset"), Some("3"));
+    assert_eq!(
+        broker
+            .ask(code::QUERY_CONSUMER_OFFSET, &queue)
+            .await
+            .ext
+            .get("offset"),
+        Some("3")
+    );
     broker.stop().await;
 }
 
@@ -178,9 +253,13 @@ async fn ranges_and_times_of_queues() {
         let broker = &broker;
         async move {
             let mut command = request(request_code, &[("topic", topic), ("queueId", "0")]);
-            more.iter().for_each(|(name, value)| command.ext.push(name, value));
+            more.iter()
+                .for_each(|(name, value)| command.ext.push(name, value));
             let answer = broker.call(command).await;
-            let number = answer.ext.get("offset").or_else(|| answer.ext.get("timestamp"));
+            let number = answer
+                .ext
+                .get("offset")
+                .or_else(|| answer.ext.get("timestamp"));
             number.unwrap().parse::<i64>().unwrap()
         }
     };
@@ -189,7 +268,10 @@ async fn ranges_and_times_of_queues() {
     assert_eq!(ask(code::GET_MAX_OFFSET, "None", vec![]).await, 0);
     let earliest = ask(code::GET_EARLIEST_MSG_STORETIME, "T", vec![]).await;
     assert!(earliest >= before && earliest <= broker::service::now_ms());
-    assert_eq!(ask(code::GET_EARLIEST_MSG_STORETIME, "None", vec![]).await, -1);
+    assert_eq!(
+        ask(code::GET_EARLIEST_MSG_STORETIME, "None", vec![]).await,
+        -1
+    );
     let time = |ms: i64, boundary: &'static str| {
         let mut fields = vec![("timestamp", ms.to_string())];
         if !boundary.is_empty() {
@@ -211,11 +293,27 @@ async fn ranges_and_times_of_queues() {
 async fn filters_are_checked_before_they_are_used() {
     let broker = TestBroker::start().await;
     let check = |kind: &str| {
-        format!(r#"{{"clientId":"c","group":"G","subscriptionData":{{"topic":"T","subString":"a","expressionType":"{kind}","subVersion":1}}}}"#)
+        format!(
+            r#"{{"clientId":"c","group":"G","subscriptionData":{{"topic":"T","subString":"a","expressionType":"{kind}","subVersion":1}}}}"#
+        )
     };
-    assert_eq!(broker.ask_body(code::CHECK_CLIENT_CONFIG, &check("TAG")).await.code, 0);
-    let sql = broker.ask_body(code::CHECK_CLIENT_CONFIG, &check("SQL92")).await;
-    assert_eq!((sql.code, sql.remark()), (1, "The broker does not support consumer to filter message by SQL92"));
+    assert_eq!(
+        broker
+            .ask_body(code::CHECK_CLIENT_CONFIG, &check("TAG"))
+            .await
+            .code,
+        0
+    );
+    let sql = broker
+        .ask_body(code::CHECK_CLIENT_CONFIG, &check("SQL92"))
+        .await;
+    assert_eq!(
+        (sql.code, sql.remark()),
+        (
+            1,
+            "The broker does not support consumer to filter message by SQL92"
+        )
+    );
     assert_eq!(broker.ask_body(code::CHECK_CLIENT_CONFIG, "").await.code, 0);
     broker.stop().await;
 }

@@ -16,7 +16,10 @@ async fn each_offset_outside_of_the_queue_has_its_answer() {
     broker.send("T", 1, "", "other queue").await;
     // A queue that never had a message.
     let empty = broker.pull("T", 0, 0, "*").await;
-    assert_eq!((empty.code, empty.remark(), next(&empty)), (19, "NO_MESSAGE_IN_QUEUE", 0));
+    assert_eq!(
+        (empty.code, empty.remark(), next(&empty)),
+        (19, "NO_MESSAGE_IN_QUEUE", 0)
+    );
     let empty = broker.pull("T", 0, 5, "*").await;
     assert_eq!((empty.code, next(&empty)), (21, 0));
 
@@ -33,8 +36,15 @@ async fn each_offset_outside_of_the_queue_has_its_answer() {
     ];
     for (offset, wanted, status, next_offset) in cases {
         let answer = broker.pull("T", 0, offset, "*").await;
-        assert_eq!((answer.code, answer.remark(), next(&answer)), (wanted, status, next_offset), "offset {offset}");
-        assert_eq!((answer.ext.get("minOffset"), answer.ext.get("maxOffset")), (Some("0"), Some("3")));
+        assert_eq!(
+            (answer.code, answer.remark(), next(&answer)),
+            (wanted, status, next_offset),
+            "offset {offset}"
+        );
+        assert_eq!(
+            (answer.ext.get("minOffset"), answer.ext.get("maxOffset")),
+            (Some("0"), Some("3"))
+        );
         assert_eq!(answer.ext.get("suggestWhichBrokerId"), Some("0"));
         assert_eq!(answer.body.is_empty(), wanted != 0);
     }
@@ -46,12 +56,20 @@ async fn filters_take_their_tags_and_the_next_offset_passes_the_others() {
     let broker = TestBroker::start().await;
     for n in 0..6 {
         let tag = ["TagA", "TagB", "TagC"][n % 3];
-        broker.send("T", 0, &format!("TAGS\u{1}{tag}"), &n.to_string()).await;
+        broker
+            .send("T", 0, &format!("TAGS\u{1}{tag}"), &n.to_string())
+            .await;
     }
     let some = broker.pull("T", 0, 0, "TagA || TagB").await;
-    assert_eq!((bodies(&some), next(&some)), (vec!["0".into(), "1".into(), "3".into(), "4".into()], 6));
+    assert_eq!(
+        (bodies(&some), next(&some)),
+        (vec!["0".into(), "1".into(), "3".into(), "4".into()], 6)
+    );
     let none = broker.pull("T", 0, 0, "TagX").await;
-    assert_eq!((none.code, none.remark(), next(&none)), (20, "NO_MATCHED_MESSAGE", 6));
+    assert_eq!(
+        (none.code, none.remark(), next(&none)),
+        (20, "NO_MATCHED_MESSAGE", 6)
+    );
     assert_eq!(broker.pull("T", 0, 0, "||").await.code, 23);
     let mut sql = pull_command("T", 0, 0, "a > 1", 4, 0);
     sql.ext.push("expressionType", "SQL92");
@@ -84,22 +102,50 @@ async fn who_may_not_pull_is_told_why() {
     assert_eq!(broker.pull("Unknown", 0, 0, "*").await.code, 17);
     let queue = broker.pull("T", 99, 0, "*").await;
     assert_eq!(queue.code, 1);
-    assert!(queue.remark().starts_with("queueId[99] is illegal, topic:[T] topicConfig.readQueueNums:[4] consumer:[/127"));
+    assert!(queue.remark().starts_with(
+        "queueId[99] is illegal, topic:[T] topicConfig.readQueueNums:[4] consumer:[/127"
+    ));
     let stranger = broker.call(pull_command("T", 0, 0, "*", 0, 0)).await;
     assert_eq!(stranger.code, 24);
-    assert!(stranger.remark().starts_with("the consumer's group info not exist\nSee http"));
-    broker.ask_body(code::HEART_BEAT, &heartbeat("c", "G", &[("U", "*")])).await;
+    assert!(
+        stranger
+            .remark()
+            .starts_with("the consumer's group info not exist\nSee http")
+    );
+    broker
+        .ask_body(code::HEART_BEAT, &heartbeat("c", "G", &[("U", "*")]))
+        .await;
     let other = broker.call(pull_command("T", 0, 0, "*", 0, 0)).await;
     assert_eq!(other.code, 24);
-    assert!(other.remark().starts_with("the consumer's subscription not exist"));
-    broker.ask_body(code::HEART_BEAT, &heartbeat("c", "G", &[("T", "TagA")])).await;
+    assert!(
+        other
+            .remark()
+            .starts_with("the consumer's subscription not exist")
+    );
+    broker
+        .ask_body(code::HEART_BEAT, &heartbeat("c", "G", &[("T", "TagA")]))
+        .await;
     let mut newer = pull_command("T", 0, 0, "*", 0, 0);
     newer.ext.set("subVersion", "8");
     assert_eq!(broker.call(newer).await.code, 25);
-    assert_eq!(broker.call(pull_command("T", 0, 0, "*", 0, 0)).await.code, 20);
+    assert_eq!(
+        broker.call(pull_command("T", 0, 0, "*", 0, 0)).await.code,
+        20
+    );
     // The fast port serves everything but pulls.
-    let fast = broker.client.call(&broker.fast, pull_command("T", 0, 0, "*", 4, 0), crate::common::TIMEOUT).await.unwrap();
-    assert_eq!((fast.code, fast.remark()), (3, " request type 11 not supported"));
+    let fast = broker
+        .client
+        .call(
+            &broker.fast,
+            pull_command("T", 0, 0, "*", 4, 0),
+            crate::common::TIMEOUT,
+        )
+        .await
+        .unwrap();
+    assert_eq!(
+        (fast.code, fast.remark()),
+        (3, " request type 11 not supported")
+    );
     broker.stop().await;
 }
 
@@ -118,8 +164,15 @@ async fn a_held_pull_is_woken_by_what_it_wants_and_by_nothing_else() {
     broker.send("T", 0, "TAGS\u{1}TagA", "second").await;
     let sent = Instant::now();
     let answer = held.await.unwrap().unwrap();
-    assert!(sent.elapsed() < Duration::from_millis(50), "{:?}", sent.elapsed());
-    assert_eq!((answer.code, bodies(&answer), next(&answer)), (0, vec!["second".to_owned()], 3));
+    assert!(
+        sent.elapsed() < Duration::from_millis(50),
+        "{:?}",
+        sent.elapsed()
+    );
+    assert_eq!(
+        (answer.code, bodies(&answer), next(&answer)),
+        (0, vec!["second".to_owned()], 3)
+    );
     broker.stop().await;
 }
 
@@ -131,8 +184,15 @@ async fn a_held_pull_runs_out_and_a_queue_without_messages_can_be_waited_for() {
     let answer = broker.call(pull_command("T", 0, 0, "*", 6, 300)).await;
     assert_eq!((answer.code, answer.remark()), (19, "NO_MESSAGE_IN_QUEUE"));
     let took = begun.elapsed();
-    assert!(took >= Duration::from_millis(290) && took < Duration::from_secs(2), "{took:?}");
-    let held = broker.client.call(&broker.addr, pull_command("T", 0, 0, "*", 6, 8000), crate::common::TIMEOUT);
+    assert!(
+        took >= Duration::from_millis(290) && took < Duration::from_secs(2),
+        "{took:?}"
+    );
+    let held = broker.client.call(
+        &broker.addr,
+        pull_command("T", 0, 0, "*", 6, 8000),
+        crate::common::TIMEOUT,
+    );
     let sent = async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         broker.send("T", 0, "", "the very first").await
@@ -155,7 +215,11 @@ async fn stopping_answers_what_is_held() {
     broker.app.stop().await.unwrap();
     let answer = held.await.unwrap().unwrap();
     assert_eq!(answer.code, 19);
-    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        begun.elapsed()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -163,9 +227,17 @@ async fn many_pulls_and_sends_at_once_lose_no_wake_up() {
     let broker = TestBroker::start().await;
     broker.send("T", 0, "", "0").await;
     for n in 1..200 {
-        let held = broker.client.call(&broker.addr, pull_command("T", 0, n, "*", 6, 9000), crate::common::TIMEOUT);
+        let held = broker.client.call(
+            &broker.addr,
+            pull_command("T", 0, n, "*", 6, 9000),
+            crate::common::TIMEOUT,
+        );
         let text = n.to_string();
-        let sent = broker.client.call(&broker.addr, send_command("T", 0, "", &text), crate::common::TIMEOUT);
+        let sent = broker.client.call(
+            &broker.addr,
+            send_command("T", 0, "", &text),
+            crate::common::TIMEOUT,
+        );
         let begun = Instant::now();
         let (answer, _) = tokio::join!(held, sent);
         assert_eq!(bodies(&answer.unwrap()), [n.to_string()]);

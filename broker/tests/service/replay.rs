@@ -24,7 +24,10 @@ struct Frame {
 }
 
 fn trace(name: &str) -> Vec<Frame> {
-    let path = format!("{}/../tests/data/traces/{name}.jsonl.gz", env!("CARGO_MANIFEST_DIR"));
+    let path = format!(
+        "{}/../tests/data/traces/{name}.jsonl.gz",
+        env!("CARGO_MANIFEST_DIR")
+    );
     let lines = BufReader::new(GzDecoder::new(std::fs::File::open(&path).unwrap())).lines();
     let mut frames = Vec::new();
     for line in lines {
@@ -33,7 +36,11 @@ fn trace(name: &str) -> Vec<Frame> {
             continue;
         }
         use base64::Engine;
-        let body = value["body"].as_str().map(|text| base64::engine::general_purpose::STANDARD.decode(text).unwrap());
+        let body = value["body"].as_str().map(|text| {
+            base64::engine::general_purpose::STANDARD
+                .decode(text)
+                .unwrap()
+        });
         frames.push(Frame {
             conn: value["conn"].as_u64().unwrap(),
             from_client: value["dir"] == "c2s",
@@ -52,14 +59,22 @@ fn encode(frame: &Frame, opaque: Option<i32>) -> Vec<u8> {
     let recorded = frame.header["hdr"].as_str().unwrap();
     let (kind, text) = match frame.header["ser"].as_str() {
         Some("JSON") => {
-            let mut text = recorded.replace(r#""suspendTimeoutMillis":"15000""#, r#""suspendTimeoutMillis":"1500""#);
+            let mut text = recorded.replace(
+                r#""suspendTimeoutMillis":"15000""#,
+                r#""suspendTimeoutMillis":"1500""#,
+            );
             if let Some(opaque) = opaque {
                 let old = format!(r#""opaque":{}"#, frame.header["opaque"]);
                 text = text.replace(&old, &format!(r#""opaque":{opaque}"#));
             }
             (0_u32, text.into_bytes())
         }
-        _ => (1, base64::engine::general_purpose::STANDARD.decode(recorded).unwrap()),
+        _ => (
+            1,
+            base64::engine::general_purpose::STANDARD
+                .decode(recorded)
+                .unwrap(),
+        ),
     };
     let body = frame.body.clone().unwrap_or_default();
     let mut bytes = Vec::new();
@@ -100,7 +115,11 @@ impl Wire {
     /// A request of the broker.
     async fn request(&mut self, code: i64) -> Option<Command> {
         loop {
-            if let Some(at) = self.requests.iter().position(|request| i64::from(request.code) == code) {
+            if let Some(at) = self
+                .requests
+                .iter()
+                .position(|request| i64::from(request.code) == code)
+            {
                 return Some(self.requests.remove(at));
             }
             self.receive().await?;
@@ -142,8 +161,14 @@ struct Shape {
 }
 
 /// Fields that 5.x adds and no client insists on.
-const NEW_IN_5: [&str; 6] =
-    ["transactionId", "recallHandle", "IS_SUPPORT_HEART_BEAT_V2", "IS_SUB_CHANGE", "topicSysFlag", "groupSysFlag"];
+const NEW_IN_5: [&str; 6] = [
+    "transactionId",
+    "recallHandle",
+    "IS_SUPPORT_HEART_BEAT_V2",
+    "IS_SUB_CHANGE",
+    "topicSysFlag",
+    "groupSysFlag",
+];
 
 /// Fields whose values depend on time or place.
 const FREE: [&str; 10] = [
@@ -163,7 +188,14 @@ fn fields<'a>(pairs: impl Iterator<Item = (&'a str, String)>) -> BTreeMap<String
     pairs
         .filter(|(name, _)| !NEW_IN_5.contains(name))
         .map(|(name, value)| {
-            (name.to_owned(), if FREE.contains(&name) { "any".to_owned() } else { value })
+            (
+                name.to_owned(),
+                if FREE.contains(&name) {
+                    "any".to_owned()
+                } else {
+                    value
+                },
+            )
         })
         .collect()
 }
@@ -184,12 +216,20 @@ fn body_shape(body: &[u8]) -> String {
 fn value_shape(value: &Value) -> String {
     match value {
         Value::Object(map) => {
-            let new_in_5 = |name: &str| ["pullOffset", "totalInflightDiff", "attributes"].contains(&name);
-            let mut entries: Vec<_> = map.iter().filter(|(name, _)| !new_in_5(name)).map(|(name, value)| format!("{name}:{}", value_shape(value))).collect();
+            let new_in_5 =
+                |name: &str| ["pullOffset", "totalInflightDiff", "attributes"].contains(&name);
+            let mut entries: Vec<_> = map
+                .iter()
+                .filter(|(name, _)| !new_in_5(name))
+                .map(|(name, value)| format!("{name}:{}", value_shape(value)))
+                .collect();
             entries.sort();
             format!("{{{}}}", entries.join(","))
         }
-        Value::Array(list) => format!("[{}]", list.iter().map(value_shape).collect::<Vec<_>>().join(",")),
+        Value::Array(list) => format!(
+            "[{}]",
+            list.iter().map(value_shape).collect::<Vec<_>>().join(",")
+        ),
         Value::Null => "null".to_owned(),
         Value::Bool(_) => "bool".to_owned(),
         Value::Number(_) => "number".to_owned(),
@@ -198,8 +238,15 @@ fn value_shape(value: &Value) -> String {
 }
 
 fn recorded_shape(request: &Frame, answer: &Frame) -> Shape {
-    let ext = answer.header["extFields"].as_object().cloned().unwrap_or_default();
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let ext = answer.header["extFields"]
+        .as_object()
+        .cloned()
+        .unwrap_or_default();
+    let text = |value: &Value| {
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned)
+    };
     Shape {
         request: request.header["code"].as_i64().unwrap(),
         code: answer.header["code"].as_i64().unwrap() as i32,
@@ -216,8 +263,17 @@ fn our_shape(request: &Frame, answer: &Command, recorded: &Shape) -> Shape {
     Shape {
         request: request.header["code"].as_i64().unwrap(),
         code: answer.code,
-        fields: fields(answer.ext.iter().map(|(name, value)| (name, value.to_owned()))),
-        body: if recorded.body == "long" { "long".to_owned() } else { body_shape(&answer.body) },
+        fields: fields(
+            answer
+                .ext
+                .iter()
+                .map(|(name, value)| (name, value.to_owned())),
+        ),
+        body: if recorded.body == "long" {
+            "long".to_owned()
+        } else {
+            body_shape(&answer.body)
+        },
     }
 }
 
@@ -241,7 +297,8 @@ impl Replay {
                 continue;
             }
             if !self.wires.contains_key(&frame.conn) {
-                self.wires.insert(frame.conn, Wire::open(&broker.addr).await);
+                self.wires
+                    .insert(frame.conn, Wire::open(&broker.addr).await);
             }
             let wire = self.wires.get_mut(&frame.conn).unwrap();
             let difference = match (frame.from_client, frame.answer) {
@@ -254,7 +311,10 @@ impl Replay {
                     let asked = wire.request(about).await;
                     match asked {
                         Some(asked) => {
-                            wire.stream.write_all(&encode(frame, Some(asked.opaque))).await.unwrap();
+                            wire.stream
+                                .write_all(&encode(frame, Some(asked.opaque)))
+                                .await
+                                .unwrap();
                             None
                         }
                         None => Some(format!("the client was not asked {about}")),
@@ -270,7 +330,9 @@ impl Replay {
                             && !earlier.answer
                             && earlier.header["opaque"] == opaque
                     };
-                    let Some(request) = frames[..at].iter().rev().find(is_request) else { continue };
+                    let Some(request) = frames[..at].iter().rev().find(is_request) else {
+                        continue;
+                    };
                     if request.header.to_string().contains("TRAN_MSG") {
                         continue;
                     }
@@ -290,13 +352,22 @@ impl Replay {
                     }
                 }
             };
-            self.differences.extend(difference.map(|what| format!("{name} frame {at}: {what}")));
+            self.differences
+                .extend(difference.map(|what| format!("{name} frame {at}: {what}")));
         }
     }
 
     fn finish(self, wanted: usize) {
-        assert!(self.differences.is_empty(), "{}", self.differences.join("\n"));
-        assert!(self.compared >= wanted, "only {} answers compared", self.compared);
+        assert!(
+            self.differences.is_empty(),
+            "{}",
+            self.differences.join("\n")
+        );
+        assert!(
+            self.compared >= wanted,
+            "only {} answers compared",
+            self.compared
+        );
     }
 }
 
@@ -319,7 +390,13 @@ async fn sends_of_stock_producers() {
     let mut replay = Replay::default();
     topic(&broker, "TrTopic", "2").await;
     topic(&broker, "TrOrder", "2").await;
-    for name in ["producer-start-topic-autocreate", "send-sync", "send-async-oneway", "send-compressed", "send-orderly-queue"] {
+    for name in [
+        "producer-start-topic-autocreate",
+        "send-sync",
+        "send-async-oneway",
+        "send-compressed",
+        "send-orderly-queue",
+    ] {
         replay.run(&broker, &format!("{name}-4.9.7"), &[]).await;
     }
     replay.finish(20);
@@ -344,11 +421,15 @@ async fn a_day_of_stock_consumers() {
     replay.run(&broker, "push-consumer-4.9.7", &[]).await;
     replay.run(&broker, "tag-filter-4.9.7", &[]).await;
     // 309 names a message by the recorded physical offset.
-    replay.run(&broker, "reset-offset-and-consumer-calls-4.9.7", &[309]).await;
+    replay
+        .run(&broker, "reset-offset-and-consumer-calls-4.9.7", &[309])
+        .await;
     replay.run(&broker, "orderly-lock-unlock-4.9.7", &[]).await;
     replay.run(&broker, "send-back-retry-4.9.7", &[]).await;
     // Which groups there are depends on what was not recorded.
-    replay.run(&broker, "query-and-view-message-4.9.7", &[300, 203]).await;
+    replay
+        .run(&broker, "query-and-view-message-4.9.7", &[300, 203])
+        .await;
     replay.run(&broker, "refusals-4.9.7", &[37, 46]).await;
     replay.finish(200);
     broker.stop().await;
@@ -409,10 +490,14 @@ async fn the_runtime_info_has_every_key_that_java_gives() {
     let broker = TestBroker::start().await;
     let ours = remoting::fastjson::parse(&broker.ask(28, &[]).await.body).unwrap();
     let frames = trace("mqadmin-4.9.7");
-    let java = frames.iter().find(|frame| frame.answer && frame.header["req"] == 28).unwrap();
+    let java = frames
+        .iter()
+        .find(|frame| frame.answer && frame.header["req"] == 28)
+        .unwrap();
     let java = remoting::fastjson::parse(java.body.as_ref().unwrap()).unwrap();
     for key in java["table"].as_object().unwrap().keys() {
-        let depends = key.starts_with("scheduleMessageOffset_") || key.starts_with("commitLogDiskRatio_");
+        let depends =
+            key.starts_with("scheduleMessageOffset_") || key.starts_with("commitLogDiskRatio_");
         assert!(depends || ours["table"].get(key).is_some(), "{key}");
     }
     broker.stop().await;
