@@ -165,7 +165,7 @@ pub struct Shape {
 #[derive(Debug)]
 pub struct Load {
     stop: Arc<AtomicBool>,
-    tasks: Vec<tokio::task::JoinHandle<Result<()>>>,
+    tasks: Vec<tokio::task::JoinHandle<Result<bool>>>,
 }
 
 impl Load {
@@ -191,13 +191,15 @@ impl Load {
         Load { stop, tasks }
     }
 
-    /// Tells the senders to stop and waits for them; an error if one met an answer that makes no sense.
-    pub async fn finish(self) -> Result<()> {
+    /// Tells the senders to stop and waits for them: whether one was interrupted by the end of the broker; an
+    /// error if one met an answer that makes no sense.
+    pub async fn finish(self) -> Result<bool> {
         self.stop.store(true, Ordering::Relaxed);
+        let mut interrupted = false;
         for task in self.tasks {
-            task.await??;
+            interrupted |= task.await??;
         }
-        Ok(())
+        Ok(interrupted)
     }
 }
 
@@ -212,7 +214,8 @@ struct Sender {
 }
 
 impl Sender {
-    async fn run(mut self) -> Result<()> {
+    /// Sends until it is stopped (false) or the broker is gone (true).
+    async fn run(mut self) -> Result<bool> {
         while !self.stop.load(Ordering::Relaxed) && self.left.fetch_sub(1, Ordering::Relaxed) > 0 {
             let (topic, queues) = TOPICS[self.rng.random_range(0..TOPICS.len())];
             let queue = self.rng.random_range(0..queues);
@@ -222,12 +225,12 @@ impl Sender {
                 1
             };
             if !self.request(topic, queue, batch).await? {
-                return Ok(());
+                return Ok(true);
             }
         }
         // Left at zero by the last one: do not let the counter wrap for the others.
         self.left.store(0, Ordering::Relaxed);
-        Ok(())
+        Ok(false)
     }
 
     /// Sends one message, or a batch; false when the broker is gone.

@@ -19,7 +19,7 @@ use tests::scan::Scan;
 
 const SLOTS: usize = 1000;
 /// After so many kills a new store is begun, so that checks stay quick.
-const KILLS_PER_STORE: u32 = 20;
+const KILLS_PER_STORE: u32 = 10;
 
 fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|v| {
@@ -37,6 +37,8 @@ struct Victim {
     book: Arc<Book>,
     rng: StdRng,
     slowest_start: Duration,
+    /// Kills that interrupted the load.
+    under_load: u32,
 }
 
 impl Victim {
@@ -53,6 +55,7 @@ impl Victim {
             book: Arc::default(),
             rng,
             slowest_start: Duration::ZERO,
+            under_load: 0,
         }
     }
 
@@ -81,7 +84,7 @@ impl Victim {
         let shape = Shape {
             senders: self.rng.random_range(1..24),
             body_max: self.rng.random_range(100..2500),
-            requests_max: 3000,
+            requests_max: 15_000,
         };
         let load = Load::start(
             &self.conf.ports.addr(),
@@ -89,10 +92,10 @@ impl Victim {
             shape,
             self.rng.random(),
         );
-        let wait = self.rng.random_range(5..600);
+        let wait = self.rng.random_range(5..400);
         tokio::time::sleep(Duration::from_millis(wait)).await;
         broker.kill().unwrap();
-        load.finish().await.unwrap();
+        self.under_load += u32::from(load.finish().await.unwrap());
     }
 
     /// Right after a kill: whatever was acknowledged is in the page cache, so it is in the files.
@@ -141,7 +144,7 @@ async fn killed_under_load_nothing_acknowledged_is_lost() {
     println!("crash: {rounds} kills, LEDGERMQ_SEED={seed}");
     let mut rng = StdRng::seed_from_u64(seed);
     let (mut done, mut tried, mut acknowledged) = (0, 0, 0);
-    let mut slowest = Duration::ZERO;
+    let (mut slowest, mut under_load) = (Duration::ZERO, 0);
     while done < rounds {
         let mut victim = Victim::new(rng.random());
         for _ in 0..KILLS_PER_STORE.min(rounds - done) {
@@ -155,11 +158,16 @@ async fn killed_under_load_nothing_acknowledged_is_lost() {
         victim.check_served().await;
         tried += victim.book.messages().len();
         acknowledged += victim.book.acknowledged();
+        under_load += victim.under_load;
         slowest = slowest.max(victim.slowest_start);
         println!(
-            "crash: {done} kills, {tried} messages sent, {acknowledged} acknowledged, slowest start {slowest:?}"
+            "crash: {done} kills ({under_load} under load), {tried} messages sent, {acknowledged} acknowledged, slowest start {slowest:?}"
         );
     }
+    assert!(
+        under_load > rounds / 2,
+        "only {under_load} kills under load"
+    );
     assert!(
         acknowledged > rounds as usize * 10,
         "the load is too small to mean anything: {acknowledged}"
