@@ -255,7 +255,7 @@ impl<L: MessageLog> Dispatcher<L> {
 
     /// Committed bytes that are not yet dispatched.
     pub fn behind_bytes(&self) -> i64 {
-        (self.shared.log.committed_end() - self.position()).max(0)
+        self.shared.behind_bytes()
     }
 
     async fn step(&self) -> Result<Step, Error> {

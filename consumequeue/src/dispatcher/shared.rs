@@ -38,6 +38,8 @@ pub(super) struct Shared<L: MessageLog> {
     /// One checkpoint at a time; the last mark written.
     last_mark: Mutex<Option<Mark>>,
     position: AtomicI64,
+    /// An end of the committed log that was reached in reading.
+    passed: AtomicI64,
 }
 
 impl<L: MessageLog> std::fmt::Debug for Shared<L> {
@@ -106,7 +108,14 @@ impl<L: MessageLog> Shared<L> {
             state: Mutex::new(state),
             last_mark: Mutex::new(mark),
             position: AtomicI64::new(position),
+            passed: AtomicI64::new(position),
         }
+    }
+
+    /// Committed bytes that are not yet dispatched; filler at the end of a file is nothing to dispatch.
+    pub fn behind_bytes(&self) -> i64 {
+        let passed = self.passed.load(Ordering::Acquire).max(self.position());
+        (self.log.committed_end() - passed).max(0)
     }
 
     pub fn position(&self) -> i64 {
@@ -133,6 +142,7 @@ impl<L: MessageLog> Shared<L> {
     pub fn step(&self, announce: bool, max_frames: usize) -> Result<Step, Error> {
         let mut state = self.state.lock();
         let state = &mut *state;
+        let committed = self.log.committed_end();
         let result = self
             .fill(state, announce, max_frames)
             .and_then(|(step, filled)| {
@@ -143,6 +153,9 @@ impl<L: MessageLog> Shared<L> {
                 }
                 state.store_timestamp = state.store_timestamp.max(filled.store_timestamp);
                 self.position.store(state.position, Ordering::Release);
+                if step.at_end {
+                    self.passed.store(committed, Ordering::Release);
+                }
                 Ok(step)
             });
         if result.is_ok() && announce {
@@ -275,6 +288,7 @@ impl<L: MessageLog> Shared<L> {
         state.witness = recovery::witness_at(&*self.log, position)?;
         state.inventory = None;
         self.position.store(position, Ordering::Release);
+        self.passed.store(position, Ordering::Release);
         Ok(())
     }
 

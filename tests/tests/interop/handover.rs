@@ -106,7 +106,8 @@ async fn after_a_kill_the_way_back_is_a_repair() {
     load.finish().await.unwrap();
 
     let path = conf.store.display().to_string();
-    let repair = mqctl(&["store", "check", "--repair", &path]).unwrap();
+    let file = dir.path().join("ours/broker.conf").display().to_string();
+    let repair = mqctl(&["store", "check", "--repair", "-c", &file, &path]).unwrap();
     let said = String::from_utf8_lossy(&repair.stdout).into_owned();
     assert!(
         repair.status.success(),
