@@ -1,9 +1,12 @@
 //! Reading the configuration: values by key, what `-p` and `-m` print, and what follows from several keys.
 
 use super::addresses;
+use super::check::finding_names;
 use super::keys::{BrokerConfig, HONOURED};
 use super::others::{ACCEPTED, REFUSED};
+use commitlog::examine::Code;
 use dledger::peers::{MemberId, Peers, PeersError};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -95,7 +98,7 @@ impl BrokerConfig {
         let names = names
             .chain(REFUSED.iter().map(|k| k.name))
             .chain(self.unhonoured.keys().map(String::as_str));
-        let names: std::collections::BTreeSet<&str> = names.collect();
+        let names: BTreeSet<&str> = names.collect();
         names
             .into_iter()
             .map(|n| (n.to_string(), self.get(n).unwrap_or_default()))
@@ -200,6 +203,11 @@ impl BrokerConfig {
         let peers = self.peers().ok()?;
         let own = peers.require(&self.self_id().ok()?).ok()?;
         Some(own.port.into())
+    }
+
+    /// Findings of the store's examination that the operator accepts.
+    pub fn accepted_findings(&self) -> BTreeSet<Code> {
+        finding_names(&self.ledgermq_accept).filter_map(|name| name.parse().ok()).collect()
     }
 
     /// Name servers to register at.

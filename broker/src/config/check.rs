@@ -3,6 +3,7 @@
 use super::keys::BrokerConfig;
 use super::others::REFUSED;
 use super::value::BrokerRole;
+use commitlog::examine::Code;
 
 /// Checks a path: not empty; several paths are refused later, with their reason.
 pub(super) fn path(value: &str) -> Result<(), String> {
@@ -24,6 +25,21 @@ pub(super) fn delay_levels(value: &str) -> Result<(), String> {
         None => Err("at least one level such as 1s".into()),
         Some(bad) => Err(format!("levels such as 1s 5m 2h, which '{bad}' is not")),
     }
+}
+
+/// Checks `ledgermqAccept`: names of findings.
+pub(super) fn findings(value: &str) -> Result<(), String> {
+    match finding_names(value).find(|name| name.parse::<Code>().is_err()) {
+        None => Ok(()),
+        Some(bad) => Err(format!(
+            "names of findings of 'mqctl store check' joined by ',', which '{bad}' is not"
+        )),
+    }
+}
+
+/// The names in `ledgermqAccept`.
+pub(super) fn finding_names(value: &str) -> impl Iterator<Item = &str> {
+    value.split([',', ';']).map(str::trim).filter(|name| !name.is_empty())
 }
 
 /// Combinations that make no sense; the first one found, as a line without the key's file.

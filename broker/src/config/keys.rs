@@ -229,4 +229,6 @@ honoured! {
     "embeddedNamesrvEnable" embedded_namesrv_enable: bool = false, Restart, any;
     #[doc = "Ours: port of the embedded name server."]
     "embeddedNamesrvPort" embedded_namesrv_port: i32 = 9876, Restart, |v| within(v, 0, 65_535);
+    #[doc = "Ours: findings of the store's examination that are accepted, by their names joined by `,`; see `mqctl store check`."]
+    "ledgermqAccept" ledgermq_accept: String = String::new(), Restart, |v| super::check::findings(v);
 }

@@ -101,6 +101,9 @@ impl Routes {
             self.live.remove(&(who.cluster.clone(), old.clone()));
         }
         let key = (who.cluster.clone(), who.addr.clone());
+        // Who also registers over a connection is not forgotten with the connection.
+        let local = self.live.get(&key).is_some_and(|l| l.owner == Owner::Local);
+        let owner = if local { Owner::Local } else { owner };
         let known = self
             .live
             .get(&key)

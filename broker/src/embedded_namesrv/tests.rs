@@ -462,6 +462,17 @@ fn silent_brokers_are_forgotten() {
 }
 
 #[test]
+fn the_own_broker_outlives_a_connection_that_also_registers_it() {
+    let mut routes = Routes::default();
+    let own = registration("b", 0, "m:1", 1, &[("t", 1)]);
+    routes.register(&own, Owner::Local, 0);
+    routes.register(&own, Owner::Connection(3), 0);
+    routes.connection_closed(3);
+    assert!(routes.route("t").is_some());
+    assert_eq!(routes.expire(i64::MAX), Vec::<u64>::new());
+}
+
+#[test]
 fn lists_wiping_and_deleting() {
     let server = server();
     let mut unit = registration(

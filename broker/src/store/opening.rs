@@ -116,6 +116,7 @@ fn commit_log_config(
         reserved_ms: Some(i64::from(config.file_reserved_time) * 3_600_000),
         now_ms: Some(now_ms()),
         check_system: true,
+        accepted: config.accepted_findings(),
         ..wanted.examine
     };
     Ok(wanted)
@@ -182,6 +183,12 @@ impl Opened {
         for finding in &self.exam.findings {
             match finding.severity {
                 Severity::Info => tracing::info!("{finding}"),
+                Severity::NeedsAcceptance if !self.config.examine.accepted.contains(&finding.code) => {
+                    tracing::warn!(
+                        "{finding}; to start in spite of it, add {} to the key ledgermqAccept",
+                        finding.code
+                    );
+                }
                 _ => tracing::warn!("{finding}"),
             }
         }
