@@ -207,7 +207,9 @@ impl BrokerConfig {
 
     /// Findings of the store's examination that the operator accepts.
     pub fn accepted_findings(&self) -> BTreeSet<Code> {
-        finding_names(&self.ledgermq_accept).filter_map(|name| name.parse().ok()).collect()
+        finding_names(&self.ledgermq_accept)
+            .filter_map(|name| name.parse().ok())
+            .collect()
     }
 
     /// Name servers to register at.

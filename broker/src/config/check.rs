@@ -39,7 +39,10 @@ pub(super) fn findings(value: &str) -> Result<(), String> {
 
 /// The names in `ledgermqAccept`.
 pub(super) fn finding_names(value: &str) -> impl Iterator<Item = &str> {
-    value.split([',', ';']).map(str::trim).filter(|name| !name.is_empty())
+    value
+        .split([',', ';'])
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
 }
 
 /// Combinations that make no sense; the first one found, as a line without the key's file.

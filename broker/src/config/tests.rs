@@ -183,7 +183,10 @@ fn nonsense_stops_with_one_line_that_names_key_value_and_expectation() {
             "dLegerPeers=n1-a:1;m1-b:2\ndLegerSelfId=n1",
             "the same number",
         ),
-        ("ledgermqAccept=two-histories,nothing", "which 'nothing' is not"),
+        (
+            "ledgermqAccept=two-histories,nothing",
+            "which 'nothing' is not",
+        ),
         (
             "dLegerSelfId=node1",
             "key dLegerSelfId: value 'node1' makes no sense: member id",
@@ -237,7 +240,9 @@ fn peers_may_be_hosts_with_dashes_and_ipv6_and_name_this_member() {
 
 #[test]
 fn findings_are_accepted_by_name() {
-    let c = load("enableDLegerCommitLog=true\nledgermqAccept=legacy-missing, two-histories").unwrap().config;
+    let c = load("enableDLegerCommitLog=true\nledgermqAccept=legacy-missing, two-histories")
+        .unwrap()
+        .config;
     assert_eq!(c.accepted_findings().len(), 2);
 }
 

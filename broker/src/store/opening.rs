@@ -183,7 +183,9 @@ impl Opened {
         for finding in &self.exam.findings {
             match finding.severity {
                 Severity::Info => tracing::info!("{finding}"),
-                Severity::NeedsAcceptance if !self.config.examine.accepted.contains(&finding.code) => {
+                Severity::NeedsAcceptance
+                    if !self.config.examine.accepted.contains(&finding.code) =>
+                {
                     tracing::warn!(
                         "{finding}; to start in spite of it, add {} to the key ledgermqAccept",
                         finding.code
