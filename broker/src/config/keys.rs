@@ -171,7 +171,7 @@ honoured! {
     "mappedFileSizeCommitLog" mapped_file_size_commit_log: i32 = 1_073_741_824, Restart, |v| at_least(v, 4096);
     #[doc = "Size in bytes of consume queue files, rounded up to whole units of 20 bytes."]
     "mappedFileSizeConsumeQueue" mapped_file_size_consume_queue: i32 = 6_000_000, Restart, |v| within(v, 20, 1 << 30);
-    #[doc = "ASYNC_FLUSH: acknowledged before the sync (class P). SYNC_FLUSH is accepted, but class P stays in force in this version, as it does in Java's DLedger mode; a line at the start says so."]
+    #[doc = "ASYNC_FLUSH: acknowledged when written, synced within 10 ms (class P). SYNC_FLUSH: acknowledged when synced, one sync for everything appended before it began (class S); Java ignores it in DLedger mode."]
     "flushDiskType" flush_disk_type: FlushDiskType = FlushDiskType::Async, Restart, any;
     #[doc = "ASYNC_MASTER or SYNC_MASTER, which make no difference; SLAVE is refused. The role comes from the election."]
     "brokerRole" broker_role: BrokerRole = BrokerRole::AsyncMaster, Restart, any;

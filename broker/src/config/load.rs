@@ -4,7 +4,6 @@ use super::addresses;
 use super::check;
 use super::keys::BrokerConfig;
 use super::properties::PropertyFile;
-use super::value::FlushDiskType;
 use std::path::{Path, PathBuf};
 
 /// The command line of `mqbroker`: Apache's flags.
@@ -307,12 +306,6 @@ fn fill(slot: &mut String, default: impl FnOnce() -> String) {
 /// Lines about what a configuration means that its author may not expect.
 fn consequences(c: &BrokerConfig) -> Vec<String> {
     let mut lines = Vec::new();
-    if c.flush_disk_type == FlushDiskType::Sync {
-        lines.push(
-            "key flushDiskType: SYNC_FLUSH is not in force yet: acknowledged means written and synced within 10 ms (class P), as in Java's DLedger mode"
-                .into(),
-        );
-    }
     if c.namesrv_addr.is_empty() && !c.embedded_namesrv_enable {
         lines.push("no name server is configured (namesrvAddr, -n or NAMESRV_ADDR): clients will not find this broker".into());
     }

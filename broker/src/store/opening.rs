@@ -15,14 +15,14 @@ use consumequeue::{
     Arrivals, ConsumeQueues, DelayLevels, Dispatcher, DispatcherConfig, IndexConfig, KeyIndex,
     MarkFile, QueuesConfig, offset_table,
 };
-use dledger::LogConfig;
+use dledger::{Durability, LogConfig};
 use dledger::fs::Fs;
 use dledger::peers::{MemberId, Peers, PeersError};
 use dledger::store::{ShortLog, StoreConfig};
 use parking_lot::Mutex;
 
 use super::MessageStore;
-use crate::config::BrokerConfig;
+use crate::config::{BrokerConfig, FlushDiskType};
 use crate::tables::{TopicTable, now_ms};
 
 /// Our own file with the place where dispatch resumes.
@@ -103,7 +103,11 @@ fn commit_log_config(
         config.mapped_file_size_commit_log as u64,
     );
     store.data_dir = layout.dledger_data_override().map(PathBuf::from);
-    let log = LogConfig::new(config.dleger_group.as_str(), self_id, peers, store);
+    let mut log = LogConfig::new(config.dleger_group.as_str(), self_id, peers, store);
+    log.durability = match config.flush_disk_type {
+        FlushDiskType::Async => Durability::PageCacheMajority,
+        FlushDiskType::Sync => Durability::SyncMajority,
+    };
     let mut wanted = CommitLogConfig::new(layout, log);
     wanted.max_message_size = config.max_message_size.max(0) as usize;
     let index = index_config(config, &wanted.examine.layout);
