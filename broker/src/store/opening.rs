@@ -15,10 +15,10 @@ use consumequeue::{
     Arrivals, ConsumeQueues, DelayLevels, Dispatcher, DispatcherConfig, IndexConfig, KeyIndex,
     MarkFile, QueuesConfig, offset_table,
 };
-use dledger::{Durability, LogConfig};
 use dledger::fs::Fs;
 use dledger::peers::{MemberId, Peers, PeersError};
 use dledger::store::{ShortLog, StoreConfig};
+use dledger::{Durability, LogConfig};
 use parking_lot::Mutex;
 
 use super::MessageStore;
