@@ -15,6 +15,7 @@ use remoting::{Client, ClientConfig, Command, Server, ServerConfig};
 use serde_json::{Value, json};
 use tests::conf::Conf;
 use tests::lab::Lab;
+use tests::ours::OurBroker;
 use tests::stock::{StockBroker, Version};
 
 fn settings(name: &str, name_servers: &str) -> Arc<Settings> {
@@ -324,5 +325,47 @@ fn stock_brokers_read_our_tables_and_give_them_back() {
         let topics = std::fs::read_to_string(store.join("config/topics.json")).unwrap();
         assert!(topics.contains("\"javas\":{"));
         check_tables(&store.join("config"));
+    }
+}
+
+#[test]
+fn stock_tools_change_our_configuration_and_hear_what_is_wrong() {
+    for version in [Version::V4, Version::V5] {
+        let lab = Lab::shared(version);
+        let dir = tempfile::tempdir().unwrap();
+        let conf = Conf::small(&dir.path().join("store"), &lab.namesrv).unwrap();
+        let broker = OurBroker::start(&conf, dir.path()).unwrap();
+        let addr = conf.ports.addr();
+        let file = || std::fs::read_to_string(dir.path().join("broker.conf")).unwrap();
+        let before = file();
+        let update = |key: &str, value: &str| {
+            lab.admin(&["updateBrokerConfig", "-b", &addr, "-k", key, "-v", value, "-n", &lab.namesrv]).unwrap()
+        };
+        for (key, value, expected) in [
+            ("noSuchKey", "1", "key noSuchKey is not known"),
+            ("fileReservedTime", "3d", "value '3d' makes no sense"),
+            ("aclEnable", "true", "access control"),
+            ("brokerConfigPath", "/x", "CODE: 16"),
+        ] {
+            let text = update(key, value);
+            assert!(text.contains(expected) && !text.contains("update broker config success"), "{key}: {text}");
+        }
+        assert_eq!(file(), before);
+        assert!(update("fileReservedTime", "71").contains("success"));
+        assert!(update("listenPort", "30000").contains("success"));
+        let shown = lab.admin(&["getBrokerConfig", "-b", &addr, "-n", &lab.namesrv]).unwrap();
+        assert!(shown.contains("fileReservedTime") && shown.contains("71"), "{shown}");
+        assert!(file().contains("fileReservedTime=71\n") && file().contains("listenPort=30000\n"));
+        let status = lab.admin(&["brokerStatus", "-b", &addr, "-n", &lab.namesrv]).unwrap();
+        for key in ["putTps", "getTransferedTps", "getTransferredTps", "commitLogDirCapacity", "runtime"] {
+            assert!(status.contains(key), "{key}: {status}");
+        }
+        // Read only: clients are told at once, through the route.
+        assert!(update("brokerPermission", "4").contains("success"));
+        until("the route is read only", || {
+            let text = lab.admin(&["topicRoute", "-n", &lab.namesrv, "-t", "TBW102"]).unwrap();
+            text.contains("\"perm\":4")
+        });
+        broker.stop().unwrap();
     }
 }
