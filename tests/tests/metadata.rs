@@ -339,7 +339,18 @@ fn stock_tools_change_our_configuration_and_hear_what_is_wrong() {
         let file = || std::fs::read_to_string(dir.path().join("broker.conf")).unwrap();
         let before = file();
         let update = |key: &str, value: &str| {
-            lab.admin(&["updateBrokerConfig", "-b", &addr, "-k", key, "-v", value, "-n", &lab.namesrv]).unwrap()
+            lab.admin(&[
+                "updateBrokerConfig",
+                "-b",
+                &addr,
+                "-k",
+                key,
+                "-v",
+                value,
+                "-n",
+                &lab.namesrv,
+            ])
+            .unwrap()
         };
         for (key, value, expected) in [
             ("noSuchKey", "1", "key noSuchKey is not known"),
@@ -348,22 +359,40 @@ fn stock_tools_change_our_configuration_and_hear_what_is_wrong() {
             ("brokerConfigPath", "/x", "CODE: 16"),
         ] {
             let text = update(key, value);
-            assert!(text.contains(expected) && !text.contains("update broker config success"), "{key}: {text}");
+            assert!(
+                text.contains(expected) && !text.contains("update broker config success"),
+                "{key}: {text}"
+            );
         }
         assert_eq!(file(), before);
         assert!(update("fileReservedTime", "71").contains("success"));
         assert!(update("listenPort", "30000").contains("success"));
-        let shown = lab.admin(&["getBrokerConfig", "-b", &addr, "-n", &lab.namesrv]).unwrap();
-        assert!(shown.contains("fileReservedTime") && shown.contains("71"), "{shown}");
+        let shown = lab
+            .admin(&["getBrokerConfig", "-b", &addr, "-n", &lab.namesrv])
+            .unwrap();
+        assert!(
+            shown.contains("fileReservedTime") && shown.contains("71"),
+            "{shown}"
+        );
         assert!(file().contains("fileReservedTime=71\n") && file().contains("listenPort=30000\n"));
-        let status = lab.admin(&["brokerStatus", "-b", &addr, "-n", &lab.namesrv]).unwrap();
-        for key in ["putTps", "getTransferedTps", "getTransferredTps", "commitLogDirCapacity", "runtime"] {
+        let status = lab
+            .admin(&["brokerStatus", "-b", &addr, "-n", &lab.namesrv])
+            .unwrap();
+        for key in [
+            "putTps",
+            "getTransferedTps",
+            "getTransferredTps",
+            "commitLogDirCapacity",
+            "runtime",
+        ] {
             assert!(status.contains(key), "{key}: {status}");
         }
         // Read only: clients are told at once, through the route.
         assert!(update("brokerPermission", "4").contains("success"));
         until("the route is read only", || {
-            let text = lab.admin(&["topicRoute", "-n", &lab.namesrv, "-t", "TBW102"]).unwrap();
+            let text = lab
+                .admin(&["topicRoute", "-n", &lab.namesrv, "-t", "TBW102"])
+                .unwrap();
             text.contains("\"perm\":4")
         });
         broker.stop().unwrap();
