@@ -9,7 +9,7 @@
 //! record=<physical offset> <size> <crc32 of the record, hex>
 //! store_timestamp=<latest one of the records covered, ms>
 //! state=<clean, running or catching-up>
-//! index=<file name> <its header, 80 hex digits>
+//! index=<file name> <its header, 80 hex digits>, or empty, or off
 //! queues=<number of queues that hold something> <sum of their maximum offsets>
 //! hole_behind=<physical offset; only if a queue has filler whose messages were not looked for yet>
 //! crc=<crc32 of everything above, hex>
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use dledger::fs::Fs;
 
 use crate::error::Error;
-use crate::index::{HEADER_SIZE, Header};
+use crate::index::{HEADER_SIZE, Header, KeyIndex};
 use crate::log::LogFrame;
 
 const TITLE: &str = "ledgermq dispatch mark 1";
@@ -72,6 +72,28 @@ impl MarkState {
     }
 }
 
+/// The key index as a mark names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum IndexMark {
+    /// No index was kept; what its files hold, if there are any, ends earlier.
+    Off,
+    /// There was no file yet.
+    Empty,
+    /// Name and header of the last file.
+    File(String, Header),
+}
+
+impl IndexMark {
+    /// The index as it is now.
+    pub fn of(index: Option<&KeyIndex>) -> IndexMark {
+        match index.map(KeyIndex::anchor) {
+            None => IndexMark::Off,
+            Some(None) => IndexMark::Empty,
+            Some(Some((name, header))) => IndexMark::File(name, header),
+        }
+    }
+}
+
 /// What was synced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mark {
@@ -83,8 +105,8 @@ pub(crate) struct Mark {
     pub store_timestamp: i64,
     /// What the broker was doing.
     pub state: MarkState,
-    /// Name and header of the last index file.
-    pub index: Option<(String, Header)>,
+    /// The key index.
+    pub index: IndexMark,
     /// Number of queues that hold something, and the sum of their maximum offsets.
     pub queues: (i64, i64),
     /// Where to read again for messages that were missing in a queue.
@@ -150,13 +172,17 @@ fn encode(mark: &Mark) -> String {
         mark.state.name(),
     );
     // Writing to a string cannot fail.
-    if let Some((name, header)) = &mark.index {
-        let _ = write!(text, "index={name} ");
-        for byte in header.encode() {
-            let _ = write!(text, "{byte:02x}");
+    match &mark.index {
+        IndexMark::Off => text.push_str("index=off"),
+        IndexMark::Empty => text.push_str("index=empty"),
+        IndexMark::File(name, header) => {
+            let _ = write!(text, "index={name} ");
+            for byte in header.encode() {
+                let _ = write!(text, "{byte:02x}");
+            }
         }
-        text.push('\n');
     }
+    text.push('\n');
     let _ = writeln!(text, "queues={} {}", mark.queues.0, mark.queues.1);
     if let Some(behind) = mark.hole_behind {
         let _ = writeln!(text, "hole_behind={behind}");
@@ -184,10 +210,6 @@ fn decode(bytes: &[u8]) -> Option<Mark> {
     };
     let mut record = value("record")?.split(' ');
     let mut queues = value("queues")?.split(' ');
-    let index = match value("index") {
-        Some(index) => Some(decode_index(index)?),
-        None => None,
-    };
     Some(Mark {
         position: value("position")?.parse().ok()?,
         record: CoveredRecord {
@@ -197,7 +219,7 @@ fn decode(bytes: &[u8]) -> Option<Mark> {
         },
         store_timestamp: value("store_timestamp")?.parse().ok()?,
         state: MarkState::parse(value("state")?)?,
-        index,
+        index: decode_index(value("index")?)?,
         queues: (queues.next()?.parse().ok()?, queues.next()?.parse().ok()?),
         hole_behind: match value("hole_behind") {
             Some(behind) => Some(behind.parse().ok()?),
@@ -206,7 +228,12 @@ fn decode(bytes: &[u8]) -> Option<Mark> {
     })
 }
 
-fn decode_index(text: &str) -> Option<(String, Header)> {
+fn decode_index(text: &str) -> Option<IndexMark> {
+    match text {
+        "off" => return Some(IndexMark::Off),
+        "empty" => return Some(IndexMark::Empty),
+        _ => {}
+    }
     let (name, digits) = text.split_once(' ')?;
     let mut header = [0; HEADER_SIZE];
     if digits.len() != 2 * HEADER_SIZE || !digits.is_ascii() {
@@ -215,7 +242,7 @@ fn decode_index(text: &str) -> Option<(String, Header)> {
     for (at, byte) in header.iter_mut().enumerate() {
         *byte = u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).ok()?;
     }
-    Some((name.to_owned(), Header::decode(&header)))
+    Some(IndexMark::File(name.to_owned(), Header::decode(&header)))
 }
 
 #[cfg(test)]
@@ -233,7 +260,7 @@ mod tests {
             },
             store_timestamp: 99,
             state: MarkState::Clean,
-            index: Some(("20240131093015123".into(), Header::following(None))),
+            index: IndexMark::File("20240131093015123".into(), Header::following(None)),
             queues: (3, 77),
             hole_behind: Some(5),
         };
@@ -245,9 +272,11 @@ mod tests {
             assert_ne!(decode(&bytes), Some(mark.clone()), "byte {at}");
             assert_eq!(decode(&text.as_bytes()[..at]), None);
         }
-        mark.index = None;
+        mark.index = IndexMark::Empty;
         mark.hole_behind = None;
         mark.state = MarkState::CatchingUp;
+        assert_eq!(decode(encode(&mark).as_bytes()), Some(mark.clone()));
+        mark.index = IndexMark::Off;
         assert_eq!(decode(encode(&mark).as_bytes()), Some(mark));
     }
 }

@@ -12,11 +12,14 @@ use tracing::{info, warn};
 
 use crate::descriptors::Descriptors;
 use crate::error::Error;
-use crate::queue::{ConsumeQueue, Damage, QueueFiles, queue_files};
+use crate::queue::{ConsumeQueue, Damage, QueueFile, QueueFiles, queue_files};
 use crate::unit::UNIT_SIZE;
 
 /// Filler that a hole in a queue may need at most, in units.
 const MAX_HOLE_UNITS: i64 = 4_000_000;
+
+/// From this many queues on they are opened by several threads.
+const MANY_QUEUES: usize = 256;
 
 /// The broker key that gives the size of queue files.
 const SIZE_KEY: &str = "mappedFileSizeConsumeQueue";
@@ -77,6 +80,9 @@ pub struct QueuesReport {
     /// Names that do not belong there and were left alone.
     pub foreign_names: usize,
 }
+
+/// A queue's folder: topic, queue id, files.
+type FoundQueue = (Arc<str>, i32, Vec<QueueFile>);
 
 type TopicQueues = RwLock<BTreeMap<i32, Arc<ConsumeQueue>>>;
 
@@ -295,20 +301,19 @@ impl ConsumeQueues {
             found.push((topic, queue_id, files));
         }
         self.check_sizes(&sizes)?;
-        for (topic, queue_id, files) in found {
-            let (queue, damage) =
-                ConsumeQueue::load(self.files.clone(), topic.clone(), queue_id, &files)?;
+        for (queue, damage) in self.load_queues(&found)? {
             if let Some(damage) = damage {
-                warn!(%topic, queue_id, what = damage.what, "consume queue is damaged; it will be made again from the log");
-                report.damaged.push(DamagedQueue::of(&queue, damage));
+                let damaged = DamagedQueue::of(&queue, damage);
+                warn!(
+                    ?damaged,
+                    "a consume queue is damaged; it will be made again from the log"
+                );
+                report.damaged.push(damaged);
             }
             let queue = Arc::new(queue);
             self.note_changed(&queue);
-            self.topics
-                .entry(topic)
-                .or_default()
-                .write()
-                .insert(queue_id, queue);
+            let queues = self.topics.entry(queue.topic_arc()).or_default();
+            queues.write().insert(queue.queue_id(), queue.clone());
             report.queues += 1;
         }
         info!(
@@ -317,6 +322,43 @@ impl ConsumeQueues {
             "consume queues opened"
         );
         Ok(report)
+    }
+
+    /// Opens queues, on several threads if there are many: each takes a few reads.
+    fn load_queues(
+        &self,
+        found: &[FoundQueue],
+    ) -> Result<Vec<(ConsumeQueue, Option<Damage>)>, Error> {
+        let load = |found: &[FoundQueue]| {
+            found
+                .iter()
+                .map(|(topic, id, files)| {
+                    ConsumeQueue::load(self.files.clone(), topic.clone(), *id, files)
+                })
+                .collect::<Result<Vec<_>, Error>>()
+        };
+        let threads =
+            std::thread::available_parallelism().map_or(1, |threads| threads.get().min(8));
+        if found.len() < MANY_QUEUES || threads < 2 {
+            return load(found);
+        }
+        std::thread::scope(|scope| {
+            let share = found.len().div_ceil(threads);
+            let workers: Vec<_> = found
+                .chunks(share)
+                .map(|part| scope.spawn(move || load(part)))
+                .collect();
+            let mut loaded = Vec::with_capacity(found.len());
+            for worker in workers {
+                // A panic there is a bug here, and is passed on.
+                loaded.extend(
+                    worker
+                        .join()
+                        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?,
+                );
+            }
+            Ok(loaded)
+        })
     }
 
     /// Topic and queue folders.

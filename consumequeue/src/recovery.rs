@@ -18,7 +18,7 @@ use crate::audit;
 use crate::error::Error;
 use crate::index::{IndexReport, KeyIndex};
 use crate::log::{Frames, MessageLog};
-use crate::marks::{CoveredRecord, Mark, MarkFile, MarkState};
+use crate::marks::{CoveredRecord, IndexMark, Mark, MarkFile, MarkState};
 use crate::queues::{ConsumeQueues, QueuesReport};
 
 /// Java flushes all queues at least this often (`flushConsumeQueueThoroughInterval`), ms; its checkpoint may name
@@ -231,7 +231,7 @@ fn is_untouched<L: MessageLog>(parts: &Parts<'_, L>, start: &StartState<'_>, mar
         && start.queues.damaged.is_empty()
         && start.index.damaged.is_none()
         && inventory(parts.queues) == mark.queues
-        && parts.index.is_none_or(|index| index.anchor() == mark.index)
+        && (parts.index.is_none() || IndexMark::of(parts.index) == mark.index)
 }
 
 fn nothing_behind<L: MessageLog>(log: &L, position: i64) -> bool {
@@ -251,7 +251,7 @@ fn restore<L: MessageLog>(
         return Ok(None);
     }
     if let Some(index) = parts.index
-        && !index.restore(mark.index.as_ref())?
+        && !index.restore(&mark.index)?
     {
         return Ok(None);
     }
@@ -351,7 +351,7 @@ fn begin_mark<L: MessageLog>(
         record,
         store_timestamp: start.checkpoint.queues.max(start.checkpoint.log),
         state: MarkState::CatchingUp,
-        index: parts.index.and_then(|index| index.anchor()),
+        index: IndexMark::of(parts.index),
         queues: inventory(parts.queues),
         hole_behind: None,
     }))

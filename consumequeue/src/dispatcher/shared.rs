@@ -13,7 +13,7 @@ use crate::batch::Batch;
 use crate::error::Error;
 use crate::index::KeyIndex;
 use crate::log::{Frames, LogFrame, MessageLog};
-use crate::marks::{CoveredRecord, Mark, MarkFile, MarkState};
+use crate::marks::{CoveredRecord, IndexMark, Mark, MarkFile, MarkState};
 use crate::queues::ConsumeQueues;
 use crate::recovery;
 
@@ -339,7 +339,7 @@ impl<L: MessageLog> Shared<L> {
             record,
             store_timestamp: state.store_timestamp,
             state: state.mark_state,
-            index: self.index.as_ref().and_then(|index| index.anchor()),
+            index: IndexMark::of(self.index.as_deref()),
             queues: inventory,
             hole_behind: state.hole_behind,
         })

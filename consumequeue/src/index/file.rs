@@ -11,6 +11,9 @@ use super::slots::Slots;
 use crate::descriptors::{Descriptors, FileKey};
 use crate::error::Error;
 
+/// Pages of slots written between two looks at the lock.
+const FLUSHED_PAGES: usize = 64;
+
 /// One key of a message, to be put in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexEntry {
@@ -145,21 +148,40 @@ impl IndexFile {
         Ok(())
     }
 
-    /// Writes slots and header, so that the file is whole for whoever opens it next.
+    /// Writes slots and header, so that the file is whole for whoever opens it next. The lock is held only for
+    /// short copies: entries go on being appended.
     pub fn flush(&self) -> Result<(), Error> {
-        let mut state = self.state.lock();
-        if !state.dirty {
+        if !self.state.lock().dirty {
             return Ok(());
         }
         let file = self.file()?;
-        let header = state.header.encode();
-        state
-            .slots
-            .write_dirty(&*file)
-            .and_then(|()| file.write_all_at(&header, 0))
-            .map_err(Error::io("write index", &self.path))?;
-        state.dirty = false;
-        Ok(())
+        loop {
+            let (pages, header) = {
+                let mut state = self.state.lock();
+                let pages = state.slots.take_dirty(FLUSHED_PAGES);
+                state.dirty = !pages.is_empty();
+                (pages, state.header.encode())
+            };
+            let written = pages
+                .iter()
+                .try_for_each(|page| file.write_all_at(&page.bytes, page.at))
+                .and_then(|()| {
+                    if pages.is_empty() {
+                        file.write_all_at(&header, 0)
+                    } else {
+                        Ok(())
+                    }
+                });
+            if let Err(source) = written {
+                let mut state = self.state.lock();
+                state.slots.put_back(&pages);
+                state.dirty = true;
+                return Err(Error::io("write index", &self.path)(source));
+            }
+            if pages.is_empty() {
+                return Ok(());
+            }
+        }
     }
 
     /// Makes what was written durable, if there is anything.

@@ -9,6 +9,7 @@ use tracing::warn;
 use super::layout::{Header, ITEM_SIZE, Item, SLOT_SIZE};
 use super::{IndexFile, IndexReport, KeyIndex};
 use crate::error::Error;
+use crate::marks::IndexMark;
 
 /// Bytes read at once.
 const CHUNK: usize = 1 << 20;
@@ -136,11 +137,16 @@ impl KeyIndex {
 
     /// Takes the index back to a state in which it was synced. False, and nothing changed, if the files do not
     /// continue that state.
-    pub(crate) fn restore(&self, anchor: Option<&(String, Header)>) -> Result<bool, Error> {
+    pub(crate) fn restore(&self, anchor: &IndexMark) -> Result<bool, Error> {
         let mut files = self.files.read().clone();
-        let Some((name, header)) = anchor else {
-            self.drop_files(0)?;
-            return Ok(true);
+        let (name, header) = match anchor {
+            // What was not indexed meanwhile must be.
+            IndexMark::Off => return Ok(false),
+            IndexMark::Empty => {
+                self.drop_files(0)?;
+                return Ok(true);
+            }
+            IndexMark::File(name, header) => (name, header),
         };
         let Some(position) = files.iter().position(|file| &file.name == name) else {
             return Ok(false);

@@ -20,6 +20,14 @@ struct Page {
     dirty: bool,
 }
 
+/// A page that waits to be written.
+#[derive(Debug)]
+pub(crate) struct DirtyPage {
+    number: u32,
+    pub at: u64,
+    pub bytes: Vec<u8>,
+}
+
 /// Slots in memory.
 #[derive(Debug)]
 pub(crate) struct Slots {
@@ -69,20 +77,38 @@ impl Slots {
         }
     }
 
-    /// Writes what was changed. After an error everything not written stays marked.
-    pub fn write_dirty(&mut self, file: &dyn File) -> io::Result<()> {
-        let mut bytes = Vec::with_capacity(PAGE_BYTES);
-        while let Some(number) = self.dirty.last().map(|number| *number as usize) {
-            if let Some(page) = &mut self.pages[number] {
-                bytes.clear();
-                let len = page_len(self.shape, number);
-                bytes.extend(page.slots[..len].iter().flat_map(|slot| slot.to_be_bytes()));
-                file.write_all_at(&bytes, page_at(number))?;
+    /// Takes the bytes of up to `max` changed pages with their positions, to be written; they count as unchanged
+    /// from now on.
+    pub fn take_dirty(&mut self, max: usize) -> Vec<DirtyPage> {
+        let from = self.dirty.len() - max.min(self.dirty.len());
+        let numbers = self.dirty.split_off(from);
+        let mut taken = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            if let Some(page) = &mut self.pages[number as usize] {
+                let len = page_len(self.shape, number as usize);
                 page.dirty = false;
+                taken.push(DirtyPage {
+                    number,
+                    at: page_at(number as usize),
+                    bytes: page.slots[..len]
+                        .iter()
+                        .flat_map(|slot| slot.to_be_bytes())
+                        .collect(),
+                });
             }
-            self.dirty.pop();
         }
-        Ok(())
+        taken
+    }
+
+    /// Puts back pages that could not be written.
+    pub fn put_back(&mut self, pages: &[DirtyPage]) {
+        for number in pages.iter().map(|page| page.number) {
+            if let Some(page) = &mut self.pages[number as usize]
+                && !std::mem::replace(&mut page.dirty, true)
+            {
+                self.dirty.push(number);
+            }
+        }
     }
 
     /// Gives the memory back; nothing may be dirty.

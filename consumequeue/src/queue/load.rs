@@ -144,18 +144,21 @@ impl ConsumeQueue {
     fn end_in_file(&self, start: i64) -> Result<i64, Error> {
         let first = start / UNIT;
         let (mut low, mut high) = (first, first + self.files.file_size / UNIT);
+        // Most queues are short: the first look is at the front.
+        let mut probe = low;
         while low < high {
-            let middle = low + (high - low) / 2;
-            let count = BLOCK.min(high - middle);
-            let (written, all) = self.read_block(middle, count, |bytes| {
-                let written = units_in(bytes).take_while(Unit::is_written).count() as i64;
-                (written, written == count)
+            let count = BLOCK.min(high - probe);
+            let written = self.read_block(probe, count, |bytes| {
+                units_in(bytes).take_while(Unit::is_written).count() as i64
             })?;
-            match (written, all) {
-                (0, _) => high = middle,
-                (written, true) => low = middle + written,
-                (written, false) => return Ok(middle + written),
+            if written == count {
+                low = probe + count;
+            } else if written > 0 || probe == low {
+                return Ok(probe + written);
+            } else {
+                high = probe;
             }
+            probe = low + (high - low) / 2;
         }
         Ok(low)
     }

@@ -23,7 +23,7 @@ use crate::descriptors::{Descriptors, FileKey};
 use crate::error::Error;
 use crate::unit::{UNIT_SIZE, Unit, units_in};
 
-pub(crate) use load::{Damage, queue_files};
+pub(crate) use load::{Damage, QueueFile, queue_files};
 
 /// Bytes of a unit, for positions.
 pub(crate) const UNIT: i64 = UNIT_SIZE as i64;
@@ -228,6 +228,11 @@ impl ConsumeQueue {
         let _writer = self.writer.lock();
         let first = self.first_file.load(Ordering::Acquire).max(0) / UNIT;
         let max = self.max_offset();
+        let front = self.raw_unit(first)?;
+        if front.is_some_and(|unit| unit.is_message() && unit.physical_offset >= log_min) {
+            self.min.store(first, Ordering::Release);
+            return Ok(());
+        }
         let min = self.partition_point(first..max, |unit| unit.physical_offset < log_min)?;
         self.min.store(min, Ordering::Release);
         Ok(())

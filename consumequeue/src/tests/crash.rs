@@ -205,6 +205,7 @@ fn run_seed(seed: u64) {
         start = Start {
             unclean: true,
             checkpoint: times,
+            ..Start::default()
         };
     }
     let shared: Arc<dyn Fs> = Arc::new(fs.clone());

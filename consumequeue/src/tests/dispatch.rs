@@ -318,3 +318,43 @@ fn a_stopped_rebuild_goes_on_where_it_was() {
     derived.dispatcher.close().unwrap();
     check(&fs, &log);
 }
+
+#[test]
+fn an_index_switched_on_again_is_completed() {
+    let put = |log: &TestLog, from: i64| {
+        for n in from..from + 30 {
+            log.put(&Message {
+                properties: &format!("UNIQ_KEY\u{1}u{n}"),
+                ..Message::new("T", 0, n)
+            });
+        }
+    };
+    for (unclean, clean_without) in [(false, true), (true, true), (true, false)] {
+        let (fs, log) = (MemFs::new(), TestLog::new());
+        let shared: Arc<dyn Fs> = Arc::new(fs.clone());
+        let start = |no_index, unclean| {
+            let start = Start {
+                unclean,
+                no_index,
+                ..Start::default()
+            };
+            let derived = Derived::open(&shared, Path::new("/store"), SIZES, &log, start).unwrap();
+            derived.catch_up().unwrap();
+            derived
+        };
+        put(&log, 0);
+        start(false, false).dispatcher.close().unwrap();
+        put(&log, 30);
+        let without = start(true, false);
+        put(&log, 60);
+        without.dispatcher.drain().unwrap();
+        if clean_without {
+            without.dispatcher.close().unwrap();
+        } else {
+            without.dispatcher.checkpoint().unwrap();
+        }
+        put(&log, 90);
+        start(false, unclean).dispatcher.close().unwrap();
+        check(&fs, &log);
+    }
+}

@@ -54,6 +54,8 @@ struct Derived {
 struct Start {
     unclean: bool,
     checkpoint: CheckpointTimes,
+    /// `messageIndexEnable=false`.
+    no_index: bool,
 }
 
 impl Derived {
@@ -91,7 +93,7 @@ impl Derived {
         let (dispatcher, recovered) = Dispatcher::open(
             Arc::new(log.clone()),
             queues.clone(),
-            Some(index.clone()),
+            (!start.no_index).then(|| index.clone()),
             MarkFile::new(fs.clone(), root.join("ledgermq/dispatch-mark")),
             &StartState {
                 unclean: start.unclean,
