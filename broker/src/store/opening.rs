@@ -258,6 +258,13 @@ struct DerivedConfig {
     reserved: Duration,
 }
 
+/// What is derived from the log.
+type Derived = (
+    Arc<ConsumeQueues>,
+    Option<Arc<KeyIndex>>,
+    Dispatcher<DLedgerCommitLog>,
+);
+
 /// A log that leads, on its way to being a store.
 struct Parts {
     fs: Arc<dyn Fs>,
@@ -295,46 +302,13 @@ impl Parts {
                 source,
             }
         })?;
-        let (queues, queues_report) = ConsumeQueues::open(fs.clone(), &config.queues)?;
-        let (queues, index_opened) = (
-            Arc::new(queues),
-            config
-                .index
-                .map(|index| KeyIndex::open(fs.clone(), &index))
-                .transpose()?,
-        );
-        let (index, index_report) = match index_opened {
-            Some((index, report)) => (Some(Arc::new(index)), report),
-            None => (None, Default::default()),
+        let times = CheckpointTimes {
+            log: checkpoint.physic_msg_timestamp(),
+            queues: checkpoint.logics_msg_timestamp(),
         };
-        let start = StartState {
-            unclean: report.aborted,
-            redispatch_from: report.redispatch_from,
-            checkpoint: CheckpointTimes {
-                log: checkpoint.physic_msg_timestamp(),
-                queues: checkpoint.logics_msg_timestamp(),
-            },
-            queues: &queues_report,
-            index: &index_report,
-            topic_exists: &|topic| topics.contains(topic),
-        };
-        let marks = MarkFile::new(fs.clone(), layout.sidecar(DISPATCH_MARK));
-        let dispatcher_config = DispatcherConfig {
-            levels: config.levels.clone(),
-            ..DispatcherConfig::default()
-        };
-        let (dispatcher, recovered) = Dispatcher::open(
-            Arc::new(log.clone()),
-            queues.clone(),
-            index.clone(),
-            marks,
-            &start,
-            dispatcher_config,
-            listener,
+        let (queues, index, dispatcher) = open_derived(
+            &fs, &layout, &log, &report, times, &config, topics, listener,
         )?;
-        for finding in &recovered.findings {
-            tracing::warn!("{finding}");
-        }
         catch_up(&dispatcher, progress)?;
         let offsets = QueueOffsets::new();
         offset_table::rebuild(&queues, &offsets);
@@ -357,6 +331,53 @@ impl Parts {
             offsets,
         })
     }
+}
+
+/// Opens queues and index, and recovers them as far as that needs no new dispatch.
+#[allow(clippy::too_many_arguments)] // what one start knows, used once
+fn open_derived(
+    fs: &Arc<dyn Fs>,
+    layout: &StoreLayout,
+    log: &DLedgerCommitLog,
+    report: &OpenReport,
+    checkpoint: CheckpointTimes,
+    config: &DerivedConfig,
+    topics: &TopicTable,
+    listener: Arc<dyn Arrivals>,
+) -> Result<Derived, OpeningError> {
+    let (queues, queues_report) = ConsumeQueues::open(fs.clone(), &config.queues)?;
+    let queues = Arc::new(queues);
+    let (index, index_report) = match &config.index {
+        Some(index) => {
+            let (index, report) = KeyIndex::open(fs.clone(), index)?;
+            (Some(Arc::new(index)), report)
+        }
+        None => (None, Default::default()),
+    };
+    let start = StartState {
+        unclean: report.aborted,
+        redispatch_from: report.redispatch_from,
+        checkpoint,
+        queues: &queues_report,
+        index: &index_report,
+        topic_exists: &|topic| topics.contains(topic),
+    };
+    let (dispatcher, recovered) = Dispatcher::open(
+        Arc::new(log.clone()),
+        queues.clone(),
+        index.clone(),
+        MarkFile::new(fs.clone(), layout.sidecar(DISPATCH_MARK)),
+        &start,
+        DispatcherConfig {
+            levels: config.levels.clone(),
+            ..DispatcherConfig::default()
+        },
+        listener,
+    )?;
+    for finding in &recovered.findings {
+        tracing::warn!("{finding}");
+    }
+    Ok((queues, index, dispatcher))
 }
 
 fn catch_up(

@@ -296,9 +296,8 @@ impl Replay {
             if skip.contains(&about) {
                 continue;
             }
-            if !self.wires.contains_key(&frame.conn) {
-                self.wires
-                    .insert(frame.conn, Wire::open(&broker.addr).await);
+            if let std::collections::btree_map::Entry::Vacant(free) = self.wires.entry(frame.conn) {
+                free.insert(Wire::open(&broker.addr).await);
             }
             let wire = self.wires.get_mut(&frame.conn).unwrap();
             let difference = match (frame.from_client, frame.answer) {

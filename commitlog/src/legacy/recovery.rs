@@ -148,7 +148,7 @@ fn scan_from(
             break;
         }
         if let (Some(path), Some(next)) = (note, files.get(i + 1))
-            && (i + 1 - start) % FILES_PER_NOTE == 0
+            && (i + 1 - start).is_multiple_of(FILES_PER_NOTE)
             && let Some(last) = found.last_frame.filter(|&last| last >= file.start)
         {
             let last = &bytes[(last - file.start) as usize..(found.end - file.start) as usize];
