@@ -106,8 +106,6 @@ codes! {
     DamagedInside = "damaged-inside",
     /// The end of the log is not whole.
     DamagedTail = "damaged-tail",
-    /// A message is damaged.
-    DamagedMessage = "damaged-message",
     /// The DLedger log does not begin with an entry.
     DamagedStart = "damaged-start",
     /// Derived files name messages beyond the end of the log.

@@ -719,3 +719,11 @@ fn examining_changes_nothing() {
     examined(&plain(20));
     assert_eq!(store.fs.ops(), ops);
 }
+
+#[test]
+fn every_code_is_explained_to_operators() {
+    let page = include_str!("../../../docs/upgrade.md");
+    for code in Code::ALL {
+        assert!(page.contains(&format!("`{code}`")), "{code} is missing in docs/upgrade.md");
+    }
+}
