@@ -75,7 +75,8 @@ impl DLedgerCommitLog {
     /// there is none.
     pub fn file_stored_before(&self, limit_ms: i64) -> i64 {
         let (min, size) = (self.min_offset(), self.file_size());
-        let mut start = self.max_offset() - (self.max_offset() - min).rem_euclid(size);
+        let last = self.max_offset() - 1;
+        let mut start = last - last.rem_euclid(size);
         while start > min {
             if self
                 .first_store_timestamp(start)

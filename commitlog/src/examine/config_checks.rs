@@ -27,6 +27,17 @@ pub(super) fn files(
     listing("commitlog", &exam.legacy, exam.file_size, findings);
     if let Some(own) = exam.own() {
         listing("DLedger data", &own.data, exam.file_size, findings);
+        if let Some((end, next)) = own.data.first_gap() {
+            findings.push(
+                Severity::Refusal,
+                Code::DledgerGap,
+                format!(
+                    "DLedger data files are missing between {end} and {next} in {}",
+                    own.data_dir.display()
+                ),
+                "restore them from a backup or from another member of the group",
+            );
+        }
     }
     if let Some((path, size)) = exam.derived.queue_files_of_other_size.first() {
         let expected = config

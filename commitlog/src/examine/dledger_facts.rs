@@ -45,8 +45,8 @@ pub struct DledgerFacts {
 /// The entries of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entries {
-    /// Start of the first data file.
-    pub first_file: i64,
+    /// Position of the first entry found; the start of the first data file, unless the log was begun anew inside it.
+    pub begin_pos: i64,
     /// Index of the first entry found.
     pub begin_index: i64,
     /// Index of the last entry.
@@ -99,7 +99,7 @@ impl DledgerFacts {
         let data = crate::legacy::list(fs, std::iter::once(data_dir.as_path()), file_size)?;
         let index = list(fs, &base.join("index"))?;
         let (entries, damaged_start) =
-            find_entries(fs, &data, indexed_end(fs, &base.join("index"))?)?;
+            find_entries(fs, &data, indexed(fs, &base.join("index"))?)?;
         let committed_index =
             properties(fs, &base.join("checkpoint"))?.and_then(|p| number(&p, "committedIndex"));
         Ok(DledgerFacts {
@@ -120,48 +120,70 @@ impl DledgerFacts {
     }
 }
 
+/// Where a log begins, and whether something else than an entry is written there.
+#[derive(Default)]
+struct Begin {
+    entry: Option<(i64, EntryHeader)>,
+    damaged: bool,
+}
+
+/// Finds the first entry: at the start of the first file; or inside that file, where the index says (a log that was
+/// begun anew in the middle of a file); or at the start of a later one.
+fn find_begin(fs: &dyn Fs, data: &Listing, indexed: Option<i64>) -> io::Result<Begin> {
+    let Some(first) = data.files.first() else { return Ok(Begin::default()) };
+    let (header, written) = first_entry(fs, first)?;
+    if let Some(header) = header {
+        return Ok(Begin { entry: Some((first.start, header)), damaged: false });
+    }
+    let inside = first.start..first.start + data.file_size as i64;
+    if let Some(at) = indexed.filter(|at| inside.contains(at)) {
+        let bytes = map_all(fs, first)?;
+        if let Some(header) = entry_header(&bytes[(at - first.start) as usize..], at) {
+            return Ok(Begin { entry: Some((at, header)), damaged: false });
+        }
+    }
+    let mut begin = Begin { entry: None, damaged: written };
+    for file in data.files.iter().skip(1) {
+        begin.entry = first_entry(fs, file)?.0.map(|header| (file.start, header));
+        if begin.entry.is_some() {
+            break;
+        }
+    }
+    Ok(begin)
+}
+
 /// Finds the last file that begins with an entry and walks it to the end of the log.
 fn find_entries(
     fs: &dyn Fs,
     data: &Listing,
-    hint: Option<i64>,
+    (indexed_begin, indexed_end): (Option<i64>, Option<i64>),
 ) -> io::Result<(Option<Entries>, bool)> {
-    let Some(first) = data.files.first() else {
-        return Ok((None, false));
-    };
-    let mut begin_index = None;
-    for file in &data.files {
-        let (header, _) = first_entry(fs, file)?;
-        if header.is_some() {
-            begin_index = header.map(|h| h.index);
-            break;
-        }
-    }
-    let (_, first_written) = first_entry(fs, first)?;
-    let Some(begin_index) = begin_index else {
-        return Ok((None, first_written));
-    };
+    let begin = find_begin(fs, data, indexed_begin)?;
+    let Some((begin_pos, first)) = begin.entry else { return Ok((None, begin.damaged)) };
     for file in data.files.iter().rev() {
         let bytes = map_all(fs, file)?;
         let inside = file.start..file.start + data.file_size as i64;
-        let hinted = hint
+        let starts = [indexed_end, Some(file.start), Some(begin_pos)];
+        let walked = starts
+            .into_iter()
+            .flatten()
             .filter(|at| inside.contains(at))
-            .and_then(|at| walk(&bytes, file.start, at));
-        if let Some((last, end)) = hinted.or_else(|| walk(&bytes, file.start, file.start)) {
+            .find_map(|at| walk(&bytes, file.start, at));
+        if let Some((last, end)) = walked {
             let body = (end - file.start) as usize - last.size + ENTRY_HEADER;
             let frame = FrameView::parse(&bytes[body..]).ok();
             let entries = Entries {
-                last_store_timestamp: frame.map_or(0, |f| f.store_timestamp()),
-                first_file: first.start,
-                begin_index,
+                begin_pos,
+                begin_index: first.index,
                 end_index: last.index,
                 end_term: last.term,
                 end,
+                last_store_timestamp: frame.map_or(0, |f| f.store_timestamp()),
             };
-            return Ok((Some(entries), false));
+            return Ok((Some(entries), begin.damaged));
         }
     }
-    Ok((None, first_written))
+    Ok((None, begin.damaged))
 }
 
 /// The first entry of a file, and whether anything is written there at all.
@@ -190,34 +212,41 @@ fn walk(bytes: &[u8], start: i64, position: i64) -> Option<(EntryHeader, i64)> {
     last.map(|header| (header, start + at as i64))
 }
 
-/// Position of the last entry that the index names. It spares the walk through the last data file; whether there
-/// really is an entry is for the caller to see. Units: i32 magic, i64 position, i32 size, i64 index, i64 term.
-fn indexed_end(fs: &dyn Fs, dir: &Path) -> io::Result<Option<i64>> {
-    let files = list(fs, dir)?;
-    let last = files
-        .iter()
-        .rev()
-        .find(|f| f.len >= UNIT && parse_file_name(&f.name).is_some());
-    let Some(last) = last else { return Ok(None) };
+/// Positions of the first and the last entry that the index names. They spare the walk through the last data file;
+/// whether there really are entries is for the caller to see. Units: i32 magic, i64 position, i32 size, i64 index, i64
+/// term.
+fn indexed(fs: &dyn Fs, dir: &Path) -> io::Result<(Option<i64>, Option<i64>)> {
+    let mut files = list(fs, dir)?;
+    files.retain(|f| !f.is_dir && f.len >= UNIT && parse_file_name(&f.name).is_some());
+    let (Some(first), Some(last)) = (files.first(), files.last()) else { return Ok((None, None)) };
+    let map = fs.map(&dir.join(&first.name), MapMode::ReadOnly)?;
+    // Units before the first entry were never written: skip the hole, then unit by unit.
+    let from = map.next_data(0) / UNIT;
+    let mut begin = None;
+    for number in from..(from + 4096).min(first.len / UNIT) {
+        begin = unit_position(&map.slice(number * UNIT, UNIT as usize));
+        if begin.is_some() {
+            break;
+        }
+    }
     let file = fs.open(&dir.join(&last.name), OpenMode::Read)?;
     let unit = |number: u64| -> io::Result<Option<i64>> {
         let mut unit = [0; UNIT as usize];
         file.read_at(&mut unit, number * UNIT)?;
-        Ok(read_i64(&unit, 4).filter(|_| read_i32(&unit, 0) == Some(ENTRY_MAGIC)))
+        Ok(unit_position(&unit))
     };
     let (mut used, mut unused) = (0, last.len / UNIT);
     while used < unused {
         let middle = used + (unused - used) / 2;
-        if unit(middle)?.is_some() {
-            used = middle + 1
-        } else {
-            unused = middle
-        }
+        if unit(middle)?.is_some() { used = middle + 1 } else { unused = middle }
     }
-    match used.checked_sub(1) {
-        Some(last) => unit(last),
-        None => Ok(None),
-    }
+    let end = used.checked_sub(1).map(unit).transpose()?.flatten();
+    Ok((begin, end))
+}
+
+/// Position in an index unit, if it was written.
+fn unit_position(unit: &[u8]) -> Option<i64> {
+    read_i64(unit, 4).filter(|_| read_i32(unit, 0) == Some(ENTRY_MAGIC))
 }
 
 /// The text of a small properties file.

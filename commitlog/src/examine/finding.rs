@@ -78,6 +78,8 @@ codes! {
     LegacyMissing = "legacy-missing",
     /// Files are missing inside the legacy log, or between it and the DLedger log.
     LegacyGap = "legacy-gap",
+    /// Files are missing inside the DLedger log.
+    DledgerGap = "dledger-gap",
     /// A plain broker wrote after the upgrade.
     TwoHistories = "two-histories",
     /// An empty DLedger log begins elsewhere than the legacy log ends.

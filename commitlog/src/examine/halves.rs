@@ -101,7 +101,12 @@ pub(super) fn decide(
             exam.plan = Plan::Dledger;
             legacy_missing(config, exam, findings);
         }
-        (false, Some(entries)) => mixed(fs, exam, entries.first_file, findings)?,
+        (false, Some(entries)) => {
+            // The first file's start, even if its first entries are lost: recovery of the DLedger log decides on those.
+            let first = own.as_ref().and_then(|m| m.data.files.first());
+            let divide = first.map_or(entries.begin_pos, |file| file.start);
+            mixed(fs, exam, divide, findings)?;
+        }
         (false, None) => plain(fs, config, exam, own.as_ref(), findings, progress)?,
     }
     Ok(())

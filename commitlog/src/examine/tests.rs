@@ -381,6 +381,35 @@ fn gaps_are_refused() {
 }
 
 #[test]
+fn a_gap_in_the_dledger_log_is_refused() {
+    let store = PlainStore::new(1024, 0);
+    write_entry(&store, "n0", 0, 0, 0);
+    write_entry(&store, "n0", 2048, 2048, 9);
+    refused(&examined(&store), Code::DledgerGap);
+}
+
+#[test]
+fn a_dledger_log_may_begin_inside_a_file() {
+    let store = PlainStore::new(4096, 0);
+    let end = write_entry(&store, "n0", 8192, 8192 + 500, 1000);
+    let dir = store.layout.dledger("n0").join("index");
+    store.fs.create_dir_all(&dir).unwrap();
+    let mut units = vec![0; 32 * 1024];
+    let unit = &mut units[32 * 1000..];
+    unit[..4].copy_from_slice(&1i32.to_be_bytes());
+    unit[4..12].copy_from_slice(&8692i64.to_be_bytes());
+    store.fs.write(&dir.join(file_name(0)), &units).unwrap();
+    let exam = examined(&store);
+    sound(&exam);
+    let entries = exam.own().unwrap().entries.unwrap();
+    assert_eq!((entries.begin_pos, entries.begin_index, entries.end), (8692, 1000, end));
+    let log = crate::reader::OfflineLog::new(store.fs.clone(), &exam);
+    let mut frames = log.frames(0);
+    assert_eq!(frames.next().unwrap().unwrap().physical_offset, 8692 + 48);
+    assert!(frames.next().unwrap().is_none());
+}
+
+#[test]
 fn a_legacy_half_that_went_missing_needs_acceptance() {
     let (store, _) = mixed();
     let mark = LegacyMark {

@@ -20,6 +20,8 @@ struct Halves {
     legacy: LegacyLog,
     legacy_end: i64,
     dledger: LegacyLog,
+    /// Position of the first entry; it may lie inside the first file.
+    dledger_begin: i64,
     end: i64,
 }
 
@@ -30,9 +32,11 @@ impl OfflineLog {
         let entries = exam
             .own()
             .and_then(|member| Some((member, member.entries?)));
-        let (files, end) = match entries {
-            Some((member, entries)) => (member.data.files.clone(), Some(entries.end)),
-            None => (Vec::new(), None),
+        let (files, begin, end) = match entries {
+            Some((member, entries)) => {
+                (member.data.files.clone(), entries.begin_pos, Some(entries.end))
+            }
+            None => (Vec::new(), 0, None),
         };
         let legacy_end = match (exam.recovered, legacy.end()) {
             (Some(recovered), _) => recovered.end,
@@ -40,6 +44,7 @@ impl OfflineLog {
         };
         let halves = Halves {
             dledger: LegacyLog::new(fs, files, exam.file_size),
+            dledger_begin: begin,
             end: end.unwrap_or(legacy_end),
             legacy,
             legacy_end,
@@ -103,9 +108,6 @@ impl Source for Halves {
     }
 
     fn min_position(&self) -> i64 {
-        self.legacy
-            .min_offset()
-            .or(self.dledger.min_offset())
-            .unwrap_or(0)
+        self.legacy.min_offset().unwrap_or(self.dledger_begin)
     }
 }
