@@ -98,8 +98,7 @@ impl DledgerFacts {
     ) -> io::Result<DledgerFacts> {
         let data = crate::legacy::list(fs, std::iter::once(data_dir.as_path()), file_size)?;
         let index = list(fs, &base.join("index"))?;
-        let (entries, damaged_start) =
-            find_entries(fs, &data, indexed(fs, &base.join("index"))?)?;
+        let (entries, damaged_start) = find_entries(fs, &data, indexed(fs, &base.join("index"))?)?;
         let committed_index =
             properties(fs, &base.join("checkpoint"))?.and_then(|p| number(&p, "committedIndex"));
         Ok(DledgerFacts {
@@ -130,19 +129,30 @@ struct Begin {
 /// Finds the first entry: at the start of the first file; or inside that file, where the index says (a log that was
 /// begun anew in the middle of a file); or at the start of a later one.
 fn find_begin(fs: &dyn Fs, data: &Listing, indexed: Option<i64>) -> io::Result<Begin> {
-    let Some(first) = data.files.first() else { return Ok(Begin::default()) };
+    let Some(first) = data.files.first() else {
+        return Ok(Begin::default());
+    };
     let (header, written) = first_entry(fs, first)?;
     if let Some(header) = header {
-        return Ok(Begin { entry: Some((first.start, header)), damaged: false });
+        return Ok(Begin {
+            entry: Some((first.start, header)),
+            damaged: false,
+        });
     }
     let inside = first.start..first.start + data.file_size as i64;
     if let Some(at) = indexed.filter(|at| inside.contains(at)) {
         let bytes = map_all(fs, first)?;
         if let Some(header) = entry_header(&bytes[(at - first.start) as usize..], at) {
-            return Ok(Begin { entry: Some((at, header)), damaged: false });
+            return Ok(Begin {
+                entry: Some((at, header)),
+                damaged: false,
+            });
         }
     }
-    let mut begin = Begin { entry: None, damaged: written };
+    let mut begin = Begin {
+        entry: None,
+        damaged: written,
+    };
     for file in data.files.iter().skip(1) {
         begin.entry = first_entry(fs, file)?.0.map(|header| (file.start, header));
         if begin.entry.is_some() {
@@ -159,7 +169,9 @@ fn find_entries(
     (indexed_begin, indexed_end): (Option<i64>, Option<i64>),
 ) -> io::Result<(Option<Entries>, bool)> {
     let begin = find_begin(fs, data, indexed_begin)?;
-    let Some((begin_pos, first)) = begin.entry else { return Ok((None, begin.damaged)) };
+    let Some((begin_pos, first)) = begin.entry else {
+        return Ok((None, begin.damaged));
+    };
     for file in data.files.iter().rev() {
         let bytes = map_all(fs, file)?;
         let inside = file.start..file.start + data.file_size as i64;
@@ -218,7 +230,9 @@ fn walk(bytes: &[u8], start: i64, position: i64) -> Option<(EntryHeader, i64)> {
 fn indexed(fs: &dyn Fs, dir: &Path) -> io::Result<(Option<i64>, Option<i64>)> {
     let mut files = list(fs, dir)?;
     files.retain(|f| !f.is_dir && f.len >= UNIT && parse_file_name(&f.name).is_some());
-    let (Some(first), Some(last)) = (files.first(), files.last()) else { return Ok((None, None)) };
+    let (Some(first), Some(last)) = (files.first(), files.last()) else {
+        return Ok((None, None));
+    };
     let map = fs.map(&dir.join(&first.name), MapMode::ReadOnly)?;
     // Units before the first entry were never written: skip the hole, then unit by unit.
     let from = map.next_data(0) / UNIT;
@@ -238,7 +252,11 @@ fn indexed(fs: &dyn Fs, dir: &Path) -> io::Result<(Option<i64>, Option<i64>)> {
     let (mut used, mut unused) = (0, last.len / UNIT);
     while used < unused {
         let middle = used + (unused - used) / 2;
-        if unit(middle)?.is_some() { used = middle + 1 } else { unused = middle }
+        if unit(middle)?.is_some() {
+            used = middle + 1
+        } else {
+            unused = middle
+        }
     }
     let end = used.checked_sub(1).map(unit).transpose()?.flatten();
     Ok((begin, end))

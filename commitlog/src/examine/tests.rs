@@ -402,7 +402,10 @@ fn a_dledger_log_may_begin_inside_a_file() {
     let exam = examined(&store);
     sound(&exam);
     let entries = exam.own().unwrap().entries.unwrap();
-    assert_eq!((entries.begin_pos, entries.begin_index, entries.end), (8692, 1000, end));
+    assert_eq!(
+        (entries.begin_pos, entries.begin_index, entries.end),
+        (8692, 1000, end)
+    );
     let log = crate::reader::OfflineLog::new(store.fs.clone(), &exam);
     let mut frames = log.frames(0);
     assert_eq!(frames.next().unwrap().unwrap().physical_offset, 8692 + 48);
@@ -753,6 +756,9 @@ fn examining_changes_nothing() {
 fn every_code_is_explained_to_operators() {
     let page = include_str!("../../../docs/upgrade.md");
     for code in Code::ALL {
-        assert!(page.contains(&format!("`{code}`")), "{code} is missing in docs/upgrade.md");
+        assert!(
+            page.contains(&format!("`{code}`")),
+            "{code} is missing in docs/upgrade.md"
+        );
     }
 }

@@ -33,9 +33,11 @@ impl OfflineLog {
             .own()
             .and_then(|member| Some((member, member.entries?)));
         let (files, begin, end) = match entries {
-            Some((member, entries)) => {
-                (member.data.files.clone(), entries.begin_pos, Some(entries.end))
-            }
+            Some((member, entries)) => (
+                member.data.files.clone(),
+                entries.begin_pos,
+                Some(entries.end),
+            ),
             None => (Vec::new(), 0, None),
         };
         let legacy_end = match (exam.recovered, legacy.end()) {

@@ -33,13 +33,19 @@ const CORNERS: [Corner; 7] = [
         zeros(store, 6 * FILE)?;
         zeros(store, 7 * FILE)
     }),
-    ("closed, nothing behind", |store| Ok(fs::remove_file(file(store, 5 * FILE))?)),
-    ("closed, an empty file behind", |store| zeros(store, 5 * FILE)),
+    ("closed, nothing behind", |store| {
+        Ok(fs::remove_file(file(store, 5 * FILE))?)
+    }),
+    ("closed, an empty file behind", |store| {
+        zeros(store, 5 * FILE)
+    }),
     ("closed, two empty files behind", |store| {
         zeros(store, 5 * FILE)?;
         zeros(store, 6 * FILE)
     }),
-    ("eight bytes left", |store| write(store, END, &frame(END, (6 * FILE - 8 - END) as usize))),
+    ("eight bytes left", |store| {
+        write(store, END, &frame(END, (6 * FILE - 8 - END) as usize))
+    }),
     ("a torn message at the end", |store| {
         let mut torn = frame(END, 5000);
         torn[2000] ^= 1;
@@ -48,7 +54,11 @@ const CORNERS: [Corner; 7] = [
     ("never written to", |store| {
         for entry in fs::read_dir(store)? {
             let path = entry?.path();
-            if path.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
+            if path.is_dir() {
+                fs::remove_dir_all(path)?
+            } else {
+                fs::remove_file(path)?
+            }
         }
         fs::create_dir_all(store.join("commitlog"))?;
         zeros(store, 0)
@@ -61,7 +71,11 @@ fn file(store: &Path, start: i64) -> std::path::PathBuf {
 
 /// A file as it is made ahead: full length, never written to.
 fn zeros(store: &Path, start: i64) -> Result<()> {
-    let file = OpenOptions::new().create(true).write(true).truncate(true).open(file(store, start))?;
+    let file = OpenOptions::new()
+        .create(true)
+        .write(true)
+        .truncate(true)
+        .open(file(store, start))?;
     Ok(file.set_len(FILE as u64)?)
 }
 
@@ -89,7 +103,10 @@ fn frame(position: i64, len: usize) -> Vec<u8> {
         properties: PropertySource::default(),
     };
     let mut out = vec![0; len];
-    message.prepare().unwrap().encode_into(&mut out, 0, position, 1_795_953_300_000);
+    message
+        .prepare()
+        .unwrap()
+        .encode_into(&mut out, 0, position, 1_795_953_300_000);
     out
 }
 
@@ -98,7 +115,10 @@ fn outcome(store: &Path) -> Result<(BTreeMap<String, Vec<u8>>, String)> {
     let mut old = BTreeMap::new();
     for entry in fs::read_dir(store.join("commitlog"))? {
         let entry = entry?;
-        old.insert(entry.file_name().to_string_lossy().into_owned(), fs::read(entry.path())?);
+        old.insert(
+            entry.file_name().to_string_lossy().into_owned(),
+            fs::read(entry.path())?,
+        );
     }
     let mut data: Vec<_> = fs::read_dir(store.join("dledger-n0/data"))?
         .map(|e| Ok(e?.file_name().to_string_lossy().into_owned()))
@@ -124,7 +144,12 @@ fn upgrade_by_java(store: &Path, home: &Path) -> Result<()> {
 fn upgrade_by_ours(store: &Path) -> Result<()> {
     let layout = StoreLayout::new(store);
     let log = StoreConfig::new(layout.dledger("n0"), FILE as u64);
-    let log = LogConfig::new("broker-a", MemberId::parse("n0")?, Peers::parse("n0-127.0.0.1:20241")?, log);
+    let log = LogConfig::new(
+        "broker-a",
+        MemberId::parse("n0")?,
+        Peers::parse("n0-127.0.0.1:20241")?,
+        log,
+    );
     let mut config = CommitLogConfig::new(layout, log);
     config.examine.queue_file_size = Some(6000);
     config.examine.index_file_size = Some(84_040);
@@ -141,9 +166,16 @@ fn corners_of_the_upgrade_end_as_with_java() {
         copy_tree(&original.store(), &by_java).unwrap();
         build(&by_java).unwrap();
         copy_tree(&by_java, &by_ours).unwrap();
-        upgrade_by_java(&by_java, &dir.path().join("home")).with_context(|| name).unwrap();
+        upgrade_by_java(&by_java, &dir.path().join("home"))
+            .with_context(|| name)
+            .unwrap();
         upgrade_by_ours(&by_ours).with_context(|| name).unwrap();
-        same(name, &outcome(&by_java).unwrap(), &outcome(&by_ours).unwrap()).unwrap();
+        same(
+            name,
+            &outcome(&by_java).unwrap(),
+            &outcome(&by_ours).unwrap(),
+        )
+        .unwrap();
     }
 }
 
@@ -153,13 +185,26 @@ fn same(
     ours: &(BTreeMap<String, Vec<u8>>, String),
 ) -> Result<()> {
     println!("{name}: divide {}, {} old files", java.1, java.0.len());
-    ensure!(java.1 == ours.1, "{name}: the divide is {} by Java, {} by us", java.1, ours.1);
+    ensure!(
+        java.1 == ours.1,
+        "{name}: the divide is {} by Java, {} by us",
+        java.1,
+        ours.1
+    );
     let names = |files: &BTreeMap<String, Vec<u8>>| files.keys().cloned().collect::<Vec<_>>();
-    ensure!(names(&java.0) == names(&ours.0), "{name}: {:?} by Java, {:?} by us", names(&java.0), names(&ours.0));
+    ensure!(
+        names(&java.0) == names(&ours.0),
+        "{name}: {:?} by Java, {:?} by us",
+        names(&java.0),
+        names(&ours.0)
+    );
     for (file, bytes) in &java.0 {
         let other = &ours.0[file];
         let first = bytes.iter().zip(other).position(|(a, b)| a != b);
-        ensure!(first.is_none(), "{name}: {file} differs from Java's at {first:?}");
+        ensure!(
+            first.is_none(),
+            "{name}: {file} differs from Java's at {first:?}"
+        );
     }
     Ok(())
 }
