@@ -12,7 +12,7 @@ failed=0
 # is named in the summary; one that takes three times as long is hung: it is ended and has failed. Once a stage has
 # failed the others are skipped.
 stage() {
-  local name=$1 budget=$2 begin=$SECONDS status took verdict
+  local name=$1 budget=$(($2 * ${BUDGET_FACTOR:-1})) begin=$SECONDS status took verdict
   shift 2
   if [ "$failed" != 0 ]; then
     summary+=("$(printf '%-12s skipped' "$name")")
