@@ -280,7 +280,8 @@ fn resolve_defaults(
         addresses::join(&c.broker_ip1, c.listen_port + 30_000)
     );
     fill(&mut c.dleger_peers, || own);
-    if derived {
+    // Without a file there is nothing that the operator could have meant otherwise.
+    if derived && file {
         notes.push(format!(
             "DLedger keys in force: dLegerGroup={} dLegerSelfId={} dLegerPeers={} (those not given have the defaults of a group of one)",
             c.dleger_group, c.dleger_self_id, c.dleger_peers

@@ -89,6 +89,16 @@ pub(super) fn check_group_name(group: &str) -> Result<(), Refusal> {
     if group.is_empty() {
         return Err(Refusal::error("the consumer group has no name"));
     }
+    if group
+        .bytes()
+        .any(|byte| byte == b'/' || byte.is_ascii_control())
+    {
+        return Err(Refusal::error(format!(
+            "the consumer group {} has a character ('/' or a control character) that the folder of its retry \
+             topic cannot have",
+            group.escape_debug()
+        )));
+    }
     if group.len() > GROUP_LEN_MAX {
         return Err(Refusal::error(format!(
             "the consumer group {group} has {} characters; with more than {GROUP_LEN_MAX} the name of \

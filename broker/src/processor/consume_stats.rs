@@ -31,7 +31,7 @@ pub(super) fn of_group(call: &Call) -> Answer {
 
 /// The offsets of a group in some topics, and how many messages it has before it.
 fn table(broker: &Broker, group: &str, topics: &BTreeSet<String>) -> (Map, i64) {
-    let (mut table, mut tps, mut behind) = (Map::new(), 0.0, 0);
+    let (mut table, mut tps, mut behind) = (Map::new(), 0.0, 0_i64);
     let view = broker.consumers.view(group);
     for topic in topics {
         let Some(config) = broker.topics.get(topic) else {
@@ -60,7 +60,7 @@ fn table(broker: &Broker, group: &str, topics: &BTreeSet<String>) -> (Map, i64) 
                 .with("lastTimestamp", last.unwrap_or(0))
                 .with("pullOffset", consumed);
             table.push_key(queue_key(broker, topic, queue_id), Node::Map(entry));
-            behind += max - consumed;
+            behind = behind.saturating_add(max.saturating_sub(consumed));
         }
         tps += broker.stats.consume_tps(topic, group);
     }
@@ -76,7 +76,7 @@ fn table(broker: &Broker, group: &str, topics: &BTreeSet<String>) -> (Map, i64) 
 pub(super) fn of_broker(call: &Call) -> Answer {
     let only_ordered = call.request.ext.get_bool("isOrder").unwrap_or(false);
     let broker = &call.broker;
-    let (mut list, mut total) = (Vec::new(), 0);
+    let (mut list, mut total) = (Vec::new(), 0_i64);
     for group in broker.groups.all() {
         let mut tables = Vec::new();
         for topic in broker.offsets.topics_of(&group.name) {
@@ -85,7 +85,7 @@ pub(super) fn of_broker(call: &Call) -> Answer {
                 continue;
             }
             let (map, behind) = table(broker, &group.name, &BTreeSet::from([topic]));
-            total += behind;
+            total = behind.saturating_add(total);
             tables.push(Node::Map(map));
         }
         list.push(Node::Map(Map::new().with(&group.name, Node::List(tables))));

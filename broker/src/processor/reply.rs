@@ -131,7 +131,7 @@ fn append(call: &Call) -> Result<(crate::store::Stored, i32), Refusal> {
     };
     let stored = broker
         .store
-        .put(&message, &route.slots[queue_id as usize])
+        .put(&message, &route.slot(broker, queue_id))
         .map_err(|error| super::put_refusal(&error, broker))?;
     super::send::count(broker, header.topic, queue_id, &stored, begun);
     Ok((stored, queue_id))

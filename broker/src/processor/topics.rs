@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use remoting::message::validate_topic;
+use remoting::message::{is_light_queue, validate_topic};
 use remoting::{Reply, Response, request_code as code, response_code};
 
 use super::bodies::{body, queue, queue_key, texts};
@@ -98,6 +98,12 @@ fn topic_list(call: &Call) -> Result<Vec<TopicConfig>, Refusal> {
 
 fn check(call: &Call, topic: &TopicConfig) -> Result<(), Refusal> {
     validate_topic(&topic.name).map_err(|error| Refusal::error(error.to_string()))?;
+    if is_light_queue(&topic.name) {
+        return Err(Refusal::error(format!(
+            "light message queues are not served: the topic {} cannot be made",
+            topic.name
+        )));
+    }
     if call.broker.topics.is_system(&topic.name) {
         return Err(Refusal::error(format!(
             "The topic[{}] is conflict with system topic.",

@@ -141,11 +141,10 @@ impl Opened {
         progress: &OnStage,
     ) -> Result<Self, OpeningError> {
         let layout = layout(config);
-        fs.create_dir_all(layout.root())
-            .map_err(|source| OpeningError::Io {
-                what: "creating the root of the store",
-                source,
-            })?;
+        fs.create_dir_all(layout.root()).map_err(|error| {
+            let root = layout.root().display();
+            OpeningError::Config(format!("the store {root} cannot be created: {error}"))
+        })?;
         let lock = layout.take_lock()?;
         let config = commit_log_config(config, layout)?;
         let progress = progress.clone();

@@ -2,6 +2,7 @@
 
 mod common;
 mod consumers;
+mod hostile;
 mod pulls;
 mod replay;
 mod sends;

@@ -186,8 +186,9 @@ impl ConsumeQueue {
 
     /// A unit below the minimum or filler too.
     pub(crate) fn raw_unit(&self, queue_offset: i64) -> Result<Option<Unit>, Error> {
-        if queue_offset * UNIT < self.first_file.load(Ordering::Acquire)
-            || queue_offset >= self.max_offset()
+        // Whatever a client asks for: the upper bound first, so that the product fits.
+        if queue_offset >= self.max_offset()
+            || queue_offset.saturating_mul(UNIT) < self.first_file.load(Ordering::Acquire)
         {
             return Ok(None);
         }

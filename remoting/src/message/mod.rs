@@ -12,8 +12,8 @@ pub use batch::{BATCH_ITEM_FIXED_LEN, BatchError, BatchItem, BatchItems, encode_
 pub use ids::OffsetId;
 pub use names::{
     DEFAULT_TOPIC, DLQ_PREFIX, GROUP_LEN_MAX, LMQ_PREFIX, NAME_PATTERN, NameError, RETRY_PREFIX,
-    TOPIC_LEN_MAX, dlq_topic, is_name_char, is_send_forbidden, is_system_group, is_system_topic,
-    retry_topic, topic, validate_group, validate_topic,
+    TOPIC_LEN_MAX, dlq_topic, is_light_queue, is_name_char, is_send_forbidden, is_system_group,
+    is_system_topic, retry_topic, topic, validate_group, validate_topic,
 };
 pub use tags::{java_hash, tags_code};
 

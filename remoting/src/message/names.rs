@@ -110,6 +110,11 @@ pub fn is_system_topic(name: &str) -> bool {
     SYSTEM_TOPICS.contains(&name) || name.starts_with(topic::SYSTEM_PREFIX)
 }
 
+/// Whether a topic is a light queue, which is filled through other topics and never by a send of its own.
+pub fn is_light_queue(name: &str) -> bool {
+    name.starts_with(LMQ_PREFIX)
+}
+
 /// Whether sends by clients to this topic are refused.
 pub fn is_send_forbidden(name: &str) -> bool {
     SEND_FORBIDDEN.contains(&name)

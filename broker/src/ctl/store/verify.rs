@@ -1,14 +1,16 @@
 //! Whether consume queues and key index say what the log says. Reads everything once, in the order of the log.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use commitlog::Progress;
 use commitlog::reader::{Framed, OfflineLog, ReadError};
-use consumequeue::{DelayLevels, Record};
+use consumequeue::{DelayLevels, Record, Unit};
 use remoting::message::topic;
 
 use super::queue_files::{self, QueueFiles};
 use super::{Bar, Opened};
+use crate::tables::TableFile;
+use crate::tables::json::Node;
 
 /// Problems of one kind that are named one by one; the rest is counted.
 const NAMED_MAX: usize = 20;
@@ -27,8 +29,47 @@ pub struct Verified {
 
 struct Scan {
     files: QueueFiles,
+    /// Physical offset of the message with queue offset 0, if queue and log still have it: what the log holds of
+    /// the queue in front of it was deleted with the topic, which was made anew.
+    born_at: Option<i64>,
+    /// That message was met.
+    born: bool,
     /// Offset that the next message of the queue must have; none before the first.
     next: Option<i64>,
+}
+
+impl Scan {
+    fn new(mut files: QueueFiles, log_begin: i64) -> anyhow::Result<Scan> {
+        let first = match files.begin() {
+            0 => files.unit(0)?,
+            _ => None,
+        };
+        Ok(Scan {
+            files,
+            born_at: first
+                .filter(Unit::is_message)
+                .map(|unit| unit.physical_offset)
+                .filter(|at| *at >= log_begin),
+            born: false,
+            next: None,
+        })
+    }
+}
+
+/// Which topics there are, by `topics.json`; without a readable one, all that the log names.
+fn topics(opened: &Opened) -> Box<dyn Fn(&str) -> bool> {
+    let file = TableFile::new(opened.fs.clone(), opened.layout.config("topics.json"));
+    let table = match file.load(|_| Ok(())) {
+        Ok((Some(map), _)) => map.get("topicConfigTable").and_then(Node::as_map).cloned(),
+        _ => None,
+    };
+    match table {
+        Some(table) => {
+            let names: HashSet<String> = table.iter().map(|(name, _)| name.to_owned()).collect();
+            Box::new(move |name| names.contains(name))
+        }
+        None => Box::new(|_| true),
+    }
 }
 
 impl Verified {
@@ -58,18 +99,19 @@ impl Verified {
 /// Compares the whole log with the queues.
 pub fn verify(opened: &Opened, log: &OfflineLog) -> anyhow::Result<Verified> {
     let mut found = Verified::default();
+    let (begin, end) = (log.min_offset(), log.end());
     let mut scans: HashMap<String, HashMap<i32, Scan>> = HashMap::new();
     for files in queue_files::all(&opened.fs, &opened.layout.consumequeue())? {
         let queues = scans.entry(files.topic.clone()).or_default();
-        queues.insert(files.queue_id, Scan { files, next: None });
+        queues.insert(files.queue_id, Scan::new(files, begin)?);
     }
+    let topics = topics(opened);
     let bar = Bar::new();
-    let (begin, end) = (log.min_offset(), log.end());
     let mut frames = log.frames(begin).checked();
     loop {
         match frames.next() {
             Ok(Some(framed)) => {
-                compare(&mut found, &mut scans, &framed)?;
+                compare(&mut found, &mut scans, &topics, &framed)?;
                 bar.show(Progress {
                     what: "comparing queues with the log",
                     done: (framed.end() - begin) as u64,
@@ -93,6 +135,7 @@ pub fn verify(opened: &Opened, log: &OfflineLog) -> anyhow::Result<Verified> {
 fn compare(
     found: &mut Verified,
     scans: &mut HashMap<String, HashMap<i32, Scan>>,
+    topics: &dyn Fn(&str) -> bool,
     framed: &Framed,
 ) -> anyhow::Result<()> {
     found.messages += 1;
@@ -106,11 +149,19 @@ fn compare(
         .get_mut(name)
         .and_then(|queues| queues.get_mut(&queue_id));
     let Some(scan) = scan else {
+        // The messages of a deleted topic stay in the log until they expire.
+        if !topics(name) {
+            return Ok(());
+        }
         found.problem("queue is missing", || {
             format!("{name} queue {queue_id} has no files, but the log has its offset {offset}")
         });
         return Ok(());
     };
+    if scan.born_at.is_some_and(|at| framed.physical_offset < at) {
+        return Ok(());
+    }
+    scan.born |= offset == 0 && scan.born_at == Some(framed.physical_offset);
     if let Some(next) = scan.next.filter(|next| *next != offset) {
         found.problem("queue offsets", || {
             format!(
@@ -149,9 +200,14 @@ fn ends(
     scans: &mut HashMap<String, HashMap<i32, Scan>>,
 ) -> anyhow::Result<()> {
     for scan in scans.values_mut().flat_map(HashMap::values_mut) {
+        let (name, id) = (scan.files.topic.clone(), scan.files.queue_id);
+        if let Some(at) = scan.born_at.filter(|_| !scan.born) {
+            found.problem("unit differs", || {
+                format!("{name} queue {id} offset 0 names {at}, where the log has no such message")
+            });
+        }
         let Some(next) = scan.next else { continue };
         let end = scan.files.end(next)?;
-        let (name, id) = (&scan.files.topic, scan.files.queue_id);
         if end > next {
             found.problem("unit too many", || {
                 format!("{name} queue {id} goes on to offset {end}, the log ends it at {next}")

@@ -262,8 +262,11 @@ fn store_single<'a>(
     if noticed.half_message && !(message.reconsume_times > 0 && level > 0) {
         return Err(no_transactions());
     }
-    if message.sys_flag & sys_flag::TRANSACTION_MASK != 0 && level > 0 {
-        return Err(no_transactions());
+    // Half messages and rolled back ones are in no queue: acknowledged, they would never be seen again.
+    match sys_flag::transaction_type(message.sys_flag) {
+        sys_flag::TRANSACTION_NOT => {}
+        sys_flag::TRANSACTION_COMMIT if level <= 0 => {}
+        _ => return Err(no_transactions()),
     }
     if noticed.timer && level <= 0 {
         return Err(Refusal::error(
@@ -291,7 +294,7 @@ fn store_single<'a>(
     } else {
         broker
             .store
-            .put(&message, &route.slots[message.queue_id as usize])
+            .put(&message, &route.slot(broker, message.queue_id))
     };
     stored.map_err(|error| super::put_refusal(&error, broker))
 }
@@ -328,7 +331,7 @@ fn store_batch(
     }
     broker
         .store
-        .put_batch(message, &route.slots[message.queue_id as usize])
+        .put_batch(message, &route.slot(broker, message.queue_id))
         .map_err(|error| super::put_refusal(&error, broker))
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use commitlog::QueueSlot;
 use dashmap::DashMap;
-use remoting::message::{RETRY_PREFIX, is_send_forbidden, validate_topic};
+use remoting::message::{RETRY_PREFIX, is_light_queue, is_send_forbidden, validate_topic};
 use remoting::response_code;
 
 use crate::processor::Refusal;
@@ -23,14 +23,21 @@ pub(crate) struct SendRoute {
     pub refusal: Option<Refusal>,
     /// The group of a retry topic.
     pub retry_group: Option<String>,
-    /// Next queue offset of each queue.
-    pub slots: Box<[Arc<QueueSlot>]>,
+    /// Next queue offset of each of the first queues.
+    slots: Box<[Arc<QueueSlot>]>,
 }
+
+/// Queues of a topic whose slots are kept with its route: nearly always all of them. A topic may have 65,536, of
+/// which memory is spent on those that are sent to.
+const KEPT_SLOTS: i32 = 256;
 
 impl SendRoute {
     fn new(broker: &Broker, revision: u64, config: Arc<TopicConfig>) -> Self {
         let topic = &config.name;
-        let queues = config.write_queues.max(config.read_queues).max(0);
+        let queues = config
+            .write_queues
+            .max(config.read_queues)
+            .clamp(0, KEPT_SLOTS);
         let slot = |queue_id| broker.store.slot(topic, queue_id);
         SendRoute {
             revision,
@@ -40,11 +47,28 @@ impl SendRoute {
             config,
         }
     }
+
+    /// Where the next offset of a queue is counted.
+    pub fn slot(&self, broker: &Broker, queue_id: i32) -> Arc<QueueSlot> {
+        let kept = usize::try_from(queue_id)
+            .ok()
+            .and_then(|id| self.slots.get(id));
+        match kept {
+            Some(slot) => slot.clone(),
+            None => broker.store.slot(&self.config.name, queue_id),
+        }
+    }
 }
 
 /// Refuses topics that no client may send to.
 pub(super) fn check_name(topic: &str) -> Result<(), Refusal> {
     validate_topic(topic).map_err(|error| Refusal::error(error.to_string()))?;
+    if is_light_queue(topic) {
+        return Err(Refusal::new(
+            response_code::NO_PERMISSION,
+            format!("light message queues are not served: nothing can be sent to topic[{topic}]"),
+        ));
+    }
     if is_send_forbidden(topic) {
         return Err(Refusal::new(
             response_code::NO_PERMISSION,
