@@ -7,6 +7,7 @@ use dledger::fs::Fs;
 
 use super::finding::{Code, Findings, Severity};
 use super::{Examination, ExamineConfig};
+use crate::layout::StoreLayout;
 use crate::legacy::{LegacyFile, Listing};
 use crate::upgrade::Plan;
 use crate::{MAX_ENTRY, MAX_FRAME_OVERHEAD};
@@ -63,6 +64,16 @@ pub(super) fn files(
             "set maxHashSlotNum and maxIndexNum as before (40 + 4 x slots + 20 x items bytes)",
         );
     }
+    paths(fs, layout, findings);
+    if !exam.derived.checkpoint.has_sound_len() {
+        let len = exam.derived.checkpoint.found_len().unwrap_or(0);
+        let text = format!("the store checkpoint has {len} bytes instead of 4096");
+        findings.push(Severity::Warning, Code::CheckpointSize, text, "");
+    }
+}
+
+/// Several directories, of either half.
+fn paths(fs: &dyn Fs, layout: &StoreLayout, findings: &mut Findings) {
     if layout.is_multi_path() {
         let text = "the legacy commitlog lies in several directories; they are read, and the DLedger log goes to one";
         findings.push(Severity::Info, Code::MultiPath, text, "");
@@ -86,11 +97,6 @@ pub(super) fn files(
             "storePathDLedgerCommitLog names several directories, which is not supported",
             "name one directory",
         );
-    }
-    if !exam.derived.checkpoint.has_sound_len() {
-        let len = exam.derived.checkpoint.found_len().unwrap_or(0);
-        let text = format!("the store checkpoint has {len} bytes instead of 4096");
-        findings.push(Severity::Warning, Code::CheckpointSize, text, "");
     }
 }
 
