@@ -61,7 +61,7 @@ struct Model {
     synced: i64,
     /// The begin after an expiry that may or may not have happened.
     begin_max: i64,
-    /// The log is being replaced by this entry: it may be found whole, empty, or with this entry alone.
+    /// The log is being replaced by this entry: it may be found as it was, empty, or with this entry alone.
     replacing: Option<Entry>,
 }
 
@@ -213,7 +213,6 @@ impl Run {
         body[..4].copy_from_slice(&crc.to_be_bytes());
         let first = Entry::new(index, self.term, pos, Bytes::from(body));
         self.model.replacing = Some(first.clone());
-        self.model.synced = -1;
         self.store.reset_to(&first)?;
         if !self.fs.stopped() {
             self.model = Model {
@@ -271,7 +270,7 @@ impl Run {
                 let committed = self.store.end_index();
                 self.store.write_checkpoint(committed).map(|_| ())
             }
-            98 if self.rng.random_bool(0.2) => self.reset(),
+            98 if self.rng.random_bool(0.4) => self.reset(),
             _ => {
                 let committed = self.store.end_index();
                 self.store.close(committed)?;

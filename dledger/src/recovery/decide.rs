@@ -174,7 +174,7 @@ impl Decider<'_> {
             begin_pos,
             trusted,
             note_matched: true,
-            ours_up_to: note.limit_pos,
+            ours_up_to: note.limit_pos.max(note.erase_to),
         })
     }
 

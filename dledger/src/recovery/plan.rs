@@ -32,6 +32,8 @@ pub(super) struct Plan {
     pub(super) note_sequence: i64,
     /// The whole log is to be removed: it was being replaced.
     pub(super) wipe: bool,
+    /// Behind the end, up to this position, the disk may hold old entries even where zeros are seen.
+    pub(super) erase_to: i64,
 }
 
 pub(super) fn decide(
@@ -59,6 +61,7 @@ pub(super) fn decide(
         .decide()?
     };
     let mut plan = decision.into_plan(lists, note_sequence, wipe);
+    plan.erase_to = note.map_or(0, |note| note.erase_to);
     if wipe {
         plan.recovery
             .warnings
@@ -237,6 +240,7 @@ impl Decision {
             unsynced_from: self.unsynced_from,
             note_sequence,
             wipe,
+            erase_to: 0,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Cutting the end of a log, and replacing a log as a whole.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -43,7 +44,7 @@ impl Store {
         let old_end = self.end_pos;
         self.lower_checkpoint(last_kept.index)?;
         self.publish_end(&last_kept, cut);
-        self.lower_note(&mut synced, &last_kept)
+        self.lower_note(&mut synced, &last_kept, old_end)
             .and_then(|()| self.erase(cut, old_end, first_cut.index))
             .map_err(|e| shared.poison(format!("cutting the log at {cut} failed: {e}")))?;
         self.use_last_files()
@@ -76,32 +77,31 @@ impl Store {
         self.shared.end_pos.store(end_pos, Ordering::Release);
     }
 
-    /// Before the first byte is cut: what is known to be synced no longer names anything behind the cut.
-    fn lower_note(&self, synced: &mut Synced, last: &IndexUnit) -> std::io::Result<()> {
+    /// Before the first byte is cut: the note of what is synced no longer names anything behind the cut, and says
+    /// that it is under way.
+    fn lower_note(&self, synced: &mut Synced, last: &IndexUnit, erase_to: i64) -> io::Result<()> {
         // A synced blank behind the last kept entry is cut too.
         synced.end_pos = synced.end_pos.min(last.pos + i64::from(last.size));
         self.shared
             .synced_pos
             .store(synced.end_pos, Ordering::Release);
-        if synced.end_index <= last.index {
-            return Ok(());
-        }
         let mut sidecar = self.shared.sidecar.lock();
-        let limit_pos = sidecar.note().limit_pos;
-        if let Some(note) = self.shared.note_of(last, limit_pos) {
-            sidecar.write_durable(note)?;
+        let mut note = sidecar.note();
+        if synced.end_index > last.index {
+            synced.end_index = last.index;
+            note = self
+                .shared
+                .note_of(last, note.limit_pos)
+                .ok_or_else(|| io::Error::other("the last entry to keep cannot be read"))?;
         }
-        *synced = Synced {
-            end_index: last.index,
-            end_pos: last.pos + i64::from(last.size),
-        };
-        Ok(())
+        note.erase_to = erase_to;
+        sidecar.write_durable(note)
     }
 
     /// Zeros `[cut, old_end)` of the data and the units from `index` on; removes the files behind.
-    fn erase(&self, cut: i64, old_end: i64, index: i64) -> std::io::Result<()> {
+    fn erase(&self, cut: i64, old_end: i64, index: i64) -> io::Result<()> {
         let shared = &self.shared;
-        shared.remove_spares().map_err(std::io::Error::other)?;
+        shared.remove_spares().map_err(io::Error::other)?;
         let data_file = shared.data.start_of(cut);
         shared.data.remove_from(data_file + shared.data.file_size)?;
         if let Some(segment) = shared.data.get(cut) {
@@ -117,9 +117,14 @@ impl Store {
             .index
             .remove_from(index_file + shared.index.file_size)?;
         if let Some(segment) = shared.index.get(unit_pos) {
-            segment.zero_tail(unit_pos)?;
+            segment.zero_tail(unit_pos, unit_pos)?;
         }
-        Ok(())
+        let mut sidecar = shared.sidecar.lock();
+        let done = Note {
+            erase_to: 0,
+            ..sidecar.note()
+        };
+        sidecar.write(done)
     }
 
     fn use_last_files(&mut self) -> Result<(), StoreError> {

@@ -121,14 +121,12 @@ impl Expirer {
         Ok(self.shared.data.all().into_iter().map(info).collect())
     }
 
-    /// Removes whole files from the oldest on, never the last one and none whose entries are not all synced. The
-    /// index follows. A file that a reader still holds is unlinked at once; its memory goes with the reader.
+    /// Removes whole files from the oldest on, never the last one, and only while the first entry that is left is
+    /// synced: a power failure must not leave a log without a begin. The index follows. A file that a reader still holds is unlinked at once; its memory goes with the reader.
     pub fn expire(&self, sweep: &Sweep) -> Result<Expired, StoreError> {
         let shared = &self.shared;
         let _alone = shared.cutting.lock();
-        let keep = sweep
-            .keep_from_pos
-            .min(shared.synced_pos.load(Ordering::Acquire));
+        let synced = shared.synced_pos.load(Ordering::Acquire);
         let mut first = None;
         let segments = self.segments()?;
         for (info, next) in segments
@@ -136,7 +134,8 @@ impl Expirer {
             .zip(segments.iter().skip(1))
             .take(sweep.max_files)
         {
-            if info.modified_ms >= sweep.older_than_ms || next.start > keep {
+            let needed = next.start > sweep.keep_from_pos || next.start >= synced;
+            if info.modified_ms >= sweep.older_than_ms || needed {
                 break;
             }
             first = Some(next.start);

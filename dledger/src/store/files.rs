@@ -136,12 +136,14 @@ impl Segment {
         last
     }
 
-    /// Overwrites everything from `pos` to the end of the file that is not zero, and makes that durable.
-    pub(crate) fn zero_tail(&self, pos: i64) -> io::Result<()> {
+    /// Overwrites `[pos, erase_to)`, and everything from `pos` to the end of the file that is not zero, with zeros,
+    /// and makes that durable.
+    pub(crate) fn zero_tail(&self, pos: i64, erase_to: i64) -> io::Result<()> {
         let first = self.offset(pos);
-        let mut last = first;
+        let mut last = self.offset(erase_to.clamp(pos, self.end()));
+        self.map.zero(first, last - first)?;
         self.nonzero(pos, &mut |offset, len| {
-            last = offset + len;
+            last = last.max(offset + len);
             self.map.zero(offset, len)
         })?;
         self.map.sync(first, last - first)
@@ -221,6 +223,26 @@ impl FileList {
             }
         }
         Ok(())
+    }
+
+    /// Makes the positions `[from, to)` durable even if an earlier process had a failed sync there: the kernel then
+    /// takes the pages for clean, although the disk does not have them, so they are written again first. Nobody may
+    /// be reading.
+    pub(crate) fn sync_again(&self, from: i64, to: i64) -> io::Result<()> {
+        const CHUNK: i64 = 1024 * 1024;
+        for segment in self.all() {
+            let mut at = from.max(segment.start);
+            let end = to.min(segment.end());
+            while at < end {
+                let n = (end - at).min(CHUNK) as usize;
+                let bytes = segment.map.slice(segment.offset(at), n).to_vec();
+                segment.map.write(segment.offset(at), n, &mut |buf| {
+                    buf.copy_from_slice(&bytes)
+                });
+                at += n as i64;
+            }
+        }
+        self.sync(from, to)
     }
 
     /// Creates the file that starts at `start`, with its name durable, without adding it to the list. There must be

@@ -359,7 +359,6 @@ impl Store {
                     BigEndian::write_i32(&mut buf[4..], rest as i32);
                 });
         }
-        self.shared.data.push(Arc::clone(&next));
         self.end_pos = next.start;
         self.active = next;
         self.room_end = i64::MIN;

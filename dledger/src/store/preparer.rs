@@ -90,21 +90,27 @@ impl Shared {
     }
 
     /// States durably that files of ours reach up to `limit_pos`; does nothing if that is stated already.
-    pub(super) fn raise_limit(&self, limit_pos: i64) -> Result<(), StoreError> {
+    pub(crate) fn raise_limit(&self, limit_pos: i64) -> Result<(), StoreError> {
         let result = self.sidecar.lock().raise_limit(limit_pos);
         result.map_err(|e| StoreError::io(format!("writing {}", super::SYNCED_FILE_NAME), e))
     }
 
-    /// The data file that starts at `start`: the one made ahead, or a new one.
+    /// Adds the data file that starts at `start` to the list: the one made ahead, or a new one. Under one lock, so
+    /// that the preparer sees it either as its spare or in the list. Repeatable.
     pub(super) fn next_data_file(&self, start: i64) -> Result<Arc<Segment>, StoreError> {
         let mut spares = self.spares.lock();
-        match spares.data.take() {
-            Some(spare) if spare.start == start => Ok(spare),
+        if let Some(last) = self.data.last().filter(|last| last.start == start) {
+            return Ok(last);
+        }
+        let next = match spares.data.take() {
+            Some(spare) if spare.start == start => spare,
             other => {
                 spares.data = other;
-                self.create_data_file(start)
+                self.create_data_file(start)?
             }
-        }
+        };
+        self.data.push(Arc::clone(&next));
+        Ok(next)
     }
 
     /// Creates the index file that starts at `start` and adds it to the list.

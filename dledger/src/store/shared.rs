@@ -153,6 +153,13 @@ impl Shared {
 
     /// A whole entry; its body is a slice of the mapping.
     pub(crate) fn entry(&self, index: i64) -> Result<Entry, ReadError> {
+        self.check_index(index)?;
+        // What looks like damage may be an expiry or a cut that came in between.
+        self.find_entry(index)
+            .map_err(|damage| self.check_index(index).err().unwrap_or(damage))
+    }
+
+    fn check_index(&self, index: i64) -> Result<(), ReadError> {
         let (begin, end) = (self.begin_index(), self.end_index());
         if index < begin || index < 0 {
             return Err(ReadError::BelowBegin {
@@ -163,31 +170,33 @@ impl Shared {
         if index > end {
             return Err(ReadError::BeyondEnd { wanted: index, end });
         }
-        let damaged = |what: &str| ReadError::Damaged {
-            pos: -1,
-            reason: format!("{what} of entry {index}"),
-        };
-        let unit = self.unit(index).ok_or_else(|| damaged("no index unit"))?;
-        let header = self
-            .header(unit.pos)
-            .ok_or_else(|| damaged("no data file"))?;
-        if IndexUnit::of(&header) != unit
-            || i64::from(header.body_size) + HEADER_SIZE as i64 != i64::from(unit.size)
-        {
-            return Err(ReadError::Damaged {
-                pos: unit.pos,
-                reason: format!("the header there is not the one of entry {index}"),
-            });
-        }
-        let body = self
-            .data
-            .with(unit.pos, |segment| {
-                let offset = segment.offset(unit.pos) + HEADER_SIZE as u64;
-                let len = header.body_size as usize;
-                (offset + len as u64 <= segment.size as u64).then(|| segment.map.slice(offset, len))
-            })
-            .flatten()
-            .ok_or_else(|| damaged("body outside its file"))?;
-        Ok(Entry::from_parts(header, body))
+        Ok(())
+    }
+
+    fn find_entry(&self, index: i64) -> Result<Entry, ReadError> {
+        let damaged = |pos, reason: String| ReadError::Damaged { pos, reason };
+        let unit = self
+            .unit(index)
+            .ok_or_else(|| damaged(-1, format!("no index unit of entry {index}")))?;
+        let segment = self.data.get(unit.pos);
+        let segment =
+            segment.ok_or_else(|| damaged(unit.pos, format!("no file with entry {index}")))?;
+        let header = self.header(unit.pos).filter(|header| {
+            IndexUnit::of(header) == unit
+                && header
+                    .problem_at(unit.pos, segment.end() - unit.pos)
+                    .is_none()
+        });
+        let header = header.ok_or_else(|| {
+            damaged(
+                unit.pos,
+                format!("the header there is not that of entry {index}"),
+            )
+        })?;
+        let body_offset = segment.offset(unit.pos) + HEADER_SIZE as u64;
+        Ok(Entry::from_parts(
+            header,
+            segment.map.slice(body_offset, header.body_size as usize),
+        ))
     }
 }

@@ -48,6 +48,9 @@ pub(crate) struct Note {
     pub(crate) entry_crc: u32,
     /// No data file of ours reaches beyond this position: bytes behind it were written by someone else.
     pub(crate) limit_pos: i64,
+    /// A cut is under way: behind the end, up to this position, the disk may still hold old entries even where zeros
+    /// are seen. 0 if not.
+    pub(crate) erase_to: i64,
 }
 
 impl Note {
@@ -63,6 +66,7 @@ impl Note {
             entry_size: 0,
             entry_crc: 0,
             limit_pos,
+            erase_to: 0,
         }
     }
 
@@ -92,6 +96,7 @@ impl Note {
             entry_size: unit.size,
             entry_crc: crc,
             limit_pos,
+            erase_to: 0,
         })
     }
 
@@ -118,6 +123,7 @@ impl Note {
         BigEndian::write_i32(&mut buf[60..64], self.entry_size);
         BigEndian::write_u32(&mut buf[64..68], self.entry_crc);
         BigEndian::write_i64(&mut buf[68..76], self.limit_pos);
+        BigEndian::write_i64(&mut buf[76..84], self.erase_to);
         let crc = crc32fast::hash(&buf[..84]);
         BigEndian::write_u32(&mut buf[84..88], crc);
         buf
@@ -138,6 +144,7 @@ impl Note {
             entry_size: BigEndian::read_i32(&buf[60..64]),
             entry_crc: BigEndian::read_u32(&buf[64..68]),
             limit_pos: BigEndian::read_i64(&buf[68..76]),
+            erase_to: BigEndian::read_i64(&buf[76..84]),
         };
         intact.then(|| (BigEndian::read_i64(&buf[8..16]), note))
     }

@@ -21,7 +21,7 @@ use super::{DirEntry, File, Fs, Map, MapMode, OpenMode, Space};
 /// What survives a power failure besides what was synced.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum CrashPolicy {
-    /// Everything: the process died, the machine did not.
+    /// Everything, and what was not synced is still not synced: the process died, the machine did not.
     KeepAll,
     /// Nothing that was not synced.
     LoseUnsynced,
@@ -50,8 +50,8 @@ impl MemFs {
         Self::default()
     }
 
-    /// The disk that a crash at this moment would leave, as a file system of its own: everything in it counts as
-    /// synced, its operation counter is 0 and no fault is planned.
+    /// The disk that a crash at this moment would leave, as a file system of its own. After a power failure
+    /// everything in it counts as synced. Its operation counter is 0 and no fault is planned.
     pub fn crash_image(&self, policy: CrashPolicy, rng: &mut impl Rng) -> MemFs {
         MemFs {
             state: Arc::new(Mutex::new(self.state.lock().crash(policy, rng))),

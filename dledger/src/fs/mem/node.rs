@@ -164,13 +164,9 @@ impl Node {
             CrashPolicy::RandomPages { keep } => (keep, false),
             CrashPolicy::TornPages { keep } => (keep, true),
         };
-        let mut pages = if policy == CrashPolicy::KeepAll {
-            self.pages.clone()
-        } else {
-            self.durable.clone()
-        };
+        let mut pages = self.durable.clone();
         // Pages of a failed sync are clean yet different: the disk keeps their old content.
-        for number in self.dirty.iter().filter(|_| policy != CrashPolicy::KeepAll) {
+        for number in &self.dirty {
             if !rng.random_bool(keep) {
                 continue;
             }
@@ -185,11 +181,8 @@ impl Node {
                 None => pages.remove(number),
             };
         }
-        let len = match policy {
-            CrashPolicy::KeepAll => self.len,
-            _ if self.len != self.durable_len && rng.random_bool(keep) => self.len,
-            _ => self.durable_len,
-        };
+        let keep_len = self.len != self.durable_len && rng.random_bool(keep);
+        let len = if keep_len { self.len } else { self.durable_len };
         let kept = len.div_ceil(PAGE);
         pages.split_off(&kept);
         Node {

@@ -306,8 +306,22 @@ impl State {
     }
 
     pub(super) fn crash(&self, policy: CrashPolicy, rng: &mut impl Rng) -> State {
+        let fresh = State {
+            next_node: self.next_node,
+            capacity: self.capacity,
+            clock_ms: self.clock_ms,
+            ..State::default()
+        };
         let names = match policy {
-            CrashPolicy::KeepAll => self.names.clone(),
+            CrashPolicy::KeepAll => {
+                return State {
+                    names: self.names.clone(),
+                    durable: self.durable.clone(),
+                    pending: self.pending.clone(),
+                    nodes: self.nodes.clone(),
+                    ..fresh
+                };
+            }
             CrashPolicy::LoseUnsynced => self.durable.clone(),
             CrashPolicy::RandomPages { .. } | CrashPolicy::TornPages { .. } => {
                 self.some_changes(rng)
@@ -323,10 +337,7 @@ impl State {
             durable: names.clone(),
             names,
             nodes,
-            next_node: self.next_node,
-            capacity: self.capacity,
-            clock_ms: self.clock_ms,
-            ..State::default()
+            ..fresh
         }
     }
 
