@@ -42,11 +42,11 @@ pub(crate) fn queues<L: MessageLog>(
     let mut lowest: Option<Gap> = None;
     for (from, to) in windows(log, end) {
         let mut frames = log.frames(from);
-        while let Some(frame) = frames.next_frame()? {
+        while let Some(frame) = next_sound(&mut frames)? {
             if frame.physical_offset >= to {
                 break;
             }
-            let Some(gap) = missing_unit(queues, &frame, topic_exists)? else {
+            let Some(gap) = missing_unit(log, queues, &frame, topic_exists)? else {
                 continue;
             };
             if lowest
@@ -156,8 +156,19 @@ fn windows<L: MessageLog>(log: &L, end: i64) -> Vec<(i64, i64)> {
         .collect()
 }
 
+/// The next record that can be read. What is damaged is found, and named, when it is asked for.
+fn next_sound(frames: &mut impl Frames) -> Result<Option<LogFrame>, Error> {
+    loop {
+        match frames.next_frame() {
+            Err(Error::Log { .. }) if frames.skip_damage().is_some() => {}
+            next => return next,
+        }
+    }
+}
+
 /// What is wrong with the unit of a record, if something is.
-fn missing_unit(
+fn missing_unit<L: MessageLog>(
+    log: &L,
     queues: &ConsumeQueues,
     frame: &LogFrame,
     topic_exists: &dyn Fn(&str) -> bool,
@@ -188,7 +199,11 @@ fn missing_unit(
     let unit = queue.raw_unit(at)?.unwrap_or(Unit::BLANK);
     let in_place = at == record.queue_offset && unit.physical_offset == frame.physical_offset;
     // A later message in this place: the queue began anew after the record, as when its topic was deleted.
-    let superseded = unit.is_message() && unit.physical_offset > frame.physical_offset;
+    let superseded = unit.is_message()
+        && unit.physical_offset > frame.physical_offset
+        && log
+            .message(unit.physical_offset, unit.size as usize)
+            .is_some();
     if (in_place && unit.is_message()) || superseded {
         return Ok(None);
     }
@@ -226,10 +241,7 @@ fn has_key(frame: &LogFrame) -> bool {
 fn next_with_key<L: MessageLog>(log: &L, from: i64, end: i64) -> Result<Option<LogFrame>, Error> {
     let mut frames = log.frames(from);
     for _ in 0..KEYLESS_RECORDS {
-        match frames
-            .next_frame()?
-            .filter(|frame| frame.physical_offset < end)
-        {
+        match next_sound(&mut frames)?.filter(|frame| frame.physical_offset < end) {
             None => return Ok(None),
             Some(frame) if has_key(&frame) => return Ok(Some(frame)),
             Some(_) => {}
@@ -244,7 +256,7 @@ fn next_with_key_behind<L: MessageLog>(
     record: i64,
     end: i64,
 ) -> Result<Option<LogFrame>, Error> {
-    match log.frames(record).next_frame()? {
+    match next_sound(&mut log.frames(record))? {
         Some(frame) => next_with_key(log, frame.physical_end(), end),
         None => Ok(None),
     }

@@ -17,11 +17,19 @@ impl Frames for FrameReader {
             Err(error) => Err(log_error(&error)),
         }
     }
+
+    fn skip_damage(&mut self) -> Option<i64> {
+        let before = self.position();
+        FrameReader::skip_damage(self)
+            .ok()
+            .filter(|after| *after > before)
+    }
 }
 
 fn log_error(error: &ReadError) -> Error {
     let (ReadError::Damaged { position, .. }
     | ReadError::Gone { position, .. }
+    | ReadError::Missing { position }
     | ReadError::Io { position, .. }) = error;
     Error::Log {
         position: *position,
@@ -52,8 +60,7 @@ impl MessageLog for DLedgerCommitLog {
     }
 
     fn data_end(&self) -> i64 {
-        // What is not committed yet counts as data; an empty DLedger half begins at the divide.
-        self.log().reader().written_end().max(self.max_offset())
+        DLedgerCommitLog::data_end(self)
     }
 
     fn next_file(&self, position: i64) -> i64 {

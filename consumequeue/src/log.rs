@@ -24,6 +24,12 @@ impl LogFrame {
 pub trait Frames: Send {
     /// The next record; `None` when everything committed was given (more may come later).
     fn next_frame(&mut self) -> Result<Option<LogFrame>, Error>;
+
+    /// After [`Error::Log`]: gives up what cannot be read where the reader stands and goes on behind it. Returns where
+    /// that is, none if there is no going on.
+    fn skip_damage(&mut self) -> Option<i64> {
+        None
+    }
 }
 
 /// Waits for more to be committed.

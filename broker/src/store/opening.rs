@@ -172,6 +172,18 @@ impl Opened {
         self.config.log.store.short_log = short_log;
     }
 
+    /// Has queues and index compared with the log even if this program stopped in order.
+    pub fn forget_dispatch_mark(&self) -> Result<(), OpeningError> {
+        let layout = &self.config.examine.layout;
+        match self.fs.remove_file(&layout.sidecar(DISPATCH_MARK)) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => Err(OpeningError::Io {
+                what: "removing the dispatch mark",
+                source,
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// What opening will do.
     pub fn plan(&self) -> &Plan {
         &self.exam.plan

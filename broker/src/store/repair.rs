@@ -68,6 +68,7 @@ pub async fn repair(
         }
     }
     opened.accept_short_log(ShortLog::Accept);
+    opened.forget_dispatch_mark()?;
     let topics = Arc::new(TopicTable::open(fs, &config.config_dir(), config)?);
     let store: MessageStore = opened
         .open(config, topics, Arc::new(Nobody), progress)

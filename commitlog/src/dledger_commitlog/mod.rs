@@ -36,6 +36,8 @@ struct Inner {
     data_dir: PathBuf,
     commitlog_dirs: Vec<PathBuf>,
     mark: PathBuf,
+    /// End of the last legacy message, if that is known.
+    legacy_end: Option<i64>,
     fs: Arc<dyn dledger::fs::Fs>,
     max_message_size: AtomicUsize,
     max_topic_len: usize,

@@ -158,6 +158,7 @@ impl DLedgerCommitLog {
                 .map(|dir| dir.to_path_buf())
                 .collect(),
             mark: layout.sidecar(MARK_FILE),
+            legacy_end: exam.recovered.map(|recovered| recovered.end),
             fs,
             max_message_size: AtomicUsize::new(config.max_message_size),
             max_topic_len: config.max_topic_len,

@@ -24,6 +24,19 @@ impl DLedgerCommitLog {
             .max(self.inner.halves.reader.first_pos())
     }
 
+    /// Where the data end, committed or not: before the first entry of an upgraded store that is where the legacy
+    /// messages end, below the divide.
+    pub fn data_end(&self) -> i64 {
+        let (written, first) = (
+            self.inner.halves.reader.written_end(),
+            self.inner.halves.reader.first_pos(),
+        );
+        match self.inner.legacy_end {
+            Some(end) if written <= first => end,
+            _ => written.max(self.max_offset()),
+        }
+    }
+
     /// Where the DLedger log begins while legacy files are left; −1 when there is only the DLedger log.
     pub fn divided_offset(&self) -> i64 {
         self.inner.halves.legacy.end().unwrap_or(-1)

@@ -40,18 +40,7 @@ pub(super) fn files(
             );
         }
     }
-    if let Some((path, size)) = exam.derived.queue_files_of_other_size.first() {
-        let expected = config
-            .queue_file_size
-            .unwrap_or(exam.derived.queue_file_size);
-        file_size(
-            findings,
-            path,
-            *size,
-            expected,
-            "mappedFileSizeConsumeQueue",
-        );
-    }
+    queue_files(config, exam, findings);
     let index_size = exam.derived.index_file_size;
     if let Some(expected) = config
         .index_file_size
@@ -98,6 +87,34 @@ fn paths(fs: &dyn Fs, layout: &StoreLayout, findings: &mut Findings) {
             "name one directory",
         );
     }
+}
+
+/// Consume queue files of another size than configured. If most have the configured one, the others are damaged and are
+/// made anew; else the setting is wrong.
+fn queue_files(config: &ExamineConfig, exam: &Examination, findings: &mut Findings) {
+    let derived = &exam.derived;
+    let Some((path, size)) = derived.queue_files_of_other_size.first() else {
+        return;
+    };
+    let expected = config.queue_file_size.unwrap_or(derived.queue_file_size);
+    if expected != derived.queue_file_size {
+        return file_size(
+            findings,
+            path,
+            *size,
+            expected,
+            "mappedFileSizeConsumeQueue",
+        );
+    }
+    findings.push(
+        Severity::Warning,
+        Code::FileSize,
+        format!(
+            "{} has {size} bytes instead of {expected}: it is damaged",
+            path.display()
+        ),
+        "nothing: the queue is built anew from the log when a broker starts",
+    );
 }
 
 fn file_size(findings: &mut Findings, path: &Path, found: u64, expected: u64, key: &str) {

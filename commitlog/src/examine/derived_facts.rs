@@ -118,7 +118,7 @@ impl DerivedFacts {
         sizes: &mut Sizes,
     ) -> io::Result<()> {
         self.topics += 1;
-        for queue in list(fs, &root.join(topic))? {
+        for queue in list(fs, &root.join(topic))?.iter().filter(|e| e.is_dir) {
             let Ok(queue_id) = queue.name.parse::<i32>() else {
                 continue;
             };
@@ -164,15 +164,23 @@ impl DerivedFacts {
             let mut header = [0; 40];
             fs.open(&dir.join(&file.name), OpenMode::Read)?
                 .read_at(&mut header, 0)?;
-            let (end_offset, count) = (read_i64(&header, 24), read_i32(&header, 36));
-            if count.is_some_and(|count| count > 1) {
+            if let Some(end_offset) = last_indexed(&header, file.len) {
                 self.index_files += 1;
-                self.index_max_offset = self.index_max_offset.max(end_offset);
+                self.index_max_offset = self.index_max_offset.max(Some(end_offset));
             }
         }
         self.index_file_size = sizes.most_frequent();
         Ok(())
     }
+}
+
+/// Physical offset of the last message in a key index file, by its header; none if it holds nothing, or if the header
+/// is damaged (such a file is made anew and tells nothing about the log).
+fn last_indexed(header: &[u8], len: u64) -> Option<i64> {
+    let (begin, end) = (read_i64(header, 16)?, read_i64(header, 24)?);
+    let count = u64::try_from(read_i32(header, 36)?).ok()?;
+    let sound = count > 1 && count <= len / UNIT && (0..=end).contains(&begin);
+    sound.then_some(end)
 }
 
 /// File sizes seen, with the first few files of each.

@@ -55,6 +55,8 @@ pub struct Entries {
     pub end_term: i64,
     /// End of the last entry.
     pub end: i64,
+    /// Store time of the message in the first entry, ms; 0 if it holds none.
+    pub first_store_timestamp: i64,
     /// Store time of the message in the last entry, ms; 0 if it holds none.
     pub last_store_timestamp: i64,
 }
@@ -183,14 +185,14 @@ fn find_entries(
             .find_map(|at| walk(&bytes, file.start, at));
         if let Some((last, end)) = walked {
             let body = (end - file.start) as usize - last.size + ENTRY_HEADER;
-            let frame = FrameView::parse(&bytes[body..]).ok();
             let entries = Entries {
                 begin_pos,
                 begin_index: first.index,
                 end_index: last.index,
                 end_term: last.term,
                 end,
-                last_store_timestamp: frame.map_or(0, |f| f.store_timestamp()),
+                first_store_timestamp: stored_at(fs, data, begin_pos)?,
+                last_store_timestamp: store_timestamp(&bytes[body..]),
             };
             return Ok((Some(entries), begin.damaged));
         }
@@ -203,6 +205,19 @@ fn first_entry(fs: &dyn Fs, file: &LegacyFile) -> io::Result<(Option<EntryHeader
     let bytes = map_all(fs, file)?;
     let written = bytes.iter().take(ENTRY_HEADER).any(|&b| b != 0);
     Ok((entry_header(&bytes, file.start), written))
+}
+
+/// Store time of the message in the entry at a position, ms; 0 if it holds none.
+fn stored_at(fs: &dyn Fs, data: &Listing, position: i64) -> io::Result<i64> {
+    let file = data.files.iter().rev().find(|f| f.start <= position);
+    let Some(file) = file else { return Ok(0) };
+    let at = (position - file.start) as usize + ENTRY_HEADER;
+    Ok(map_all(fs, file)?.get(at..).map_or(0, store_timestamp))
+}
+
+/// Store time of the frame at the start of `bytes`, ms; 0 if none begins there.
+fn store_timestamp(bytes: &[u8]) -> i64 {
+    FrameView::parse(bytes).map_or(0, |frame| frame.store_timestamp())
 }
 
 fn map_all(fs: &dyn Fs, file: &LegacyFile) -> io::Result<Bytes> {

@@ -27,8 +27,7 @@ pub(super) fn members(
         .collect();
     let own = match &config.self_id {
         Some(id) => Some(id.clone()),
-        None if ids.len() == 1 => ids.first().cloned(),
-        None => None,
+        None => only_one(fs, config, &ids)?,
     };
     if let Some(own) = &own {
         ids.retain(|id| id != own);
@@ -52,6 +51,24 @@ pub(super) fn members(
         members.push(DledgerFacts::read(fs, id, &base, data, file_size)?);
     }
     Ok((members, own_first))
+}
+
+/// The only member there is; of several, the only one that has data files.
+fn only_one(fs: &dyn Fs, config: &ExamineConfig, ids: &[String]) -> io::Result<Option<String>> {
+    if let [id] = ids {
+        return Ok(Some(id.clone()));
+    }
+    let mut with_data = Vec::new();
+    for id in ids {
+        let files = list(fs, &config.layout.dledger(id).join("data"))?;
+        if files.iter().any(|f| !f.is_dir && f.len > 0) {
+            with_data.push(id);
+        }
+    }
+    Ok(match with_data[..] {
+        [id] => Some(id.clone()),
+        _ => None,
+    })
 }
 
 /// Decides what the store is and what opening it would do.
@@ -166,14 +183,28 @@ fn other_members(config: &ExamineConfig, exam: &Examination, findings: &mut Find
     }
 }
 
+/// The divide of a store whose legacy half is gone though nobody is known to have expired it, and the time until which
+/// its messages were stored: by our note, or, when a Java broker made the upgrade, by the first entry, which does not lie
+/// at 0 then.
+fn lost_half(exam: &Examination) -> Option<(i64, i64)> {
+    match exam.mark {
+        Some(mark) => (!mark.retired).then_some((mark.divide, mark.last_store_timestamp)),
+        None => {
+            let entries = exam.own()?.entries?;
+            let upgraded = entries.begin_index == 0 && entries.begin_pos > 0;
+            upgraded.then_some((entries.begin_pos, entries.first_store_timestamp))
+        }
+    }
+}
+
 /// A legacy half that was there when we last ran, and was not retired by us, is gone.
 fn legacy_missing(config: &ExamineConfig, exam: &Examination, findings: &mut Findings) {
-    let Some(mark) = exam.mark.filter(|mark| !mark.retired) else {
+    let Some((divide, stored_until)) = lost_half(exam) else {
         return;
     };
     let may_be_expired = match (config.now_ms, config.reserved_ms) {
-        (Some(now), Some(reserved)) => now.saturating_sub(mark.last_store_timestamp) > reserved,
-        _ => false,
+        (Some(now), Some(reserved)) => now.saturating_sub(stored_until) > reserved,
+        _ => exam.mark.is_none(),
     };
     let severity = if may_be_expired {
         Severity::Warning
@@ -184,8 +215,8 @@ fn legacy_missing(config: &ExamineConfig, exam: &Examination, findings: &mut Fin
         severity,
         Code::LegacyMissing,
         format!(
-            "the legacy commitlog below {} was there when LedgerMQ last ran, and is gone now",
-            mark.divide
+            "the legacy commitlog below {divide} was there {}, and is gone now",
+            if exam.mark.is_some() { "when LedgerMQ last ran" } else { "when the store was upgraded" }
         ),
         "mount or restore its directory; accept this finding only if a Java broker has expired it in between",
     );
@@ -371,6 +402,11 @@ fn damage(
 
 /// Compares the end of the log with what queues, index and checkpoint name.
 pub(super) fn compare_with_derived(exam: &Examination, findings: &mut Findings) {
+    let other_sizes =
+        |listing: &Listing| listing.files.is_empty() && !listing.wrong_size.is_empty();
+    if other_sizes(&exam.legacy) || exam.own().is_some_and(|m| other_sizes(&m.data)) {
+        return; // The log is there, in files of another size: that is said already.
+    }
     let checkpoint = &exam.derived.checkpoint;
     let stamped = checkpoint
         .physic_msg_timestamp()
@@ -394,6 +430,11 @@ pub(super) fn compare_with_derived(exam: &Examination, findings: &mut Findings) 
                 consumequeue/, index/ and checkpoint away too";
     let has_entries = exam.own().is_some_and(|m| m.entries.is_some());
     let empty = !has_entries && end == begin;
+    // The first entry lies at the divide: what is named behind it was in the DLedger log.
+    let divide = exam.mark.map(|mark| mark.divide).filter(|_| !has_entries);
+    let lost = named
+        .zip(divide)
+        .is_some_and(|(named, divide)| named > divide);
     if (empty && named.is_some_and(|named| named > end)) || (no_file && stamped > 0) {
         let state = if no_file { "missing" } else { "empty" };
         findings.push(
@@ -402,6 +443,9 @@ pub(super) fn compare_with_derived(exam: &Examination, findings: &mut Findings) 
             format!("the log is {state}, but {what}"),
             mend,
         );
+    } else if lost {
+        let text = format!("the DLedger log is missing or empty, but {what}");
+        findings.push(Severity::Refusal, Code::LogMissing, text, mend);
     } else if let Some(named) = named.filter(|&named| named > end) {
         if named - end > exam.file_size as i64 {
             let text = format!(

@@ -137,8 +137,50 @@ fn upgraded_and_dledger_stores_are_what_they_are() {
     store.fs.remove_file(&store.file(0)).unwrap();
     store.fs.remove_file(&store.file(1024)).unwrap();
     let exam = examined(&store);
-    sound(&exam);
     assert_eq!(exam.plan, Plan::Dledger);
+    // Whether the old half is expired or not mounted is told by the clock only.
+    assert_eq!(found(&exam, Code::LegacyMissing), Some(Severity::Warning));
+    let mut config = config(&store);
+    (config.now_ms, config.reserved_ms) = (Some(2_000_000), Some(3 * DAY));
+    let exam = examine(&*store.fs, &config, &quiet).unwrap();
+    refused(&exam, Code::LegacyMissing);
+}
+
+#[test]
+fn the_other_half_that_went_missing_is_refused() {
+    let (store, _) = mixed();
+    let mark = examined(&store).mark_to_note.unwrap();
+    mark.save(&*store.fs, &store.layout.sidecar(MARK_FILE))
+        .unwrap();
+    store.fs.remove_dir_all(&at("dledger-n0")).unwrap();
+    sound(&examined(&store));
+    let unit = [&2096i64.to_be_bytes()[..], &100i32.to_be_bytes(), &[0; 8]].concat();
+    store.write_queue_file("T/1", 0, &unit, 6000);
+    refused(&examined(&store), Code::LogMissing);
+}
+
+#[test]
+fn damaged_derived_files_say_nothing_about_the_log() {
+    let store = plain(8);
+    store.fs.create_dir_all(&store.layout.index()).unwrap();
+    let index = store.layout.index().join("20261129115649330");
+    store.fs.write(&index, &[0x5a; 84_040]).unwrap();
+    sound(&examined(&store));
+    // Files among folders, a torn queue file among whole ones.
+    let root = store.layout.consumequeue();
+    store.fs.write(&root.join("7"), b"x").unwrap();
+    for queue in 5..9 {
+        let dir = root.join(format!("T/{queue}"));
+        store.fs.create_dir_all(&dir).unwrap();
+        store.fs.write(&dir.join(file_name(0)), &[0; 6000]).unwrap();
+    }
+    let torn = root.join("T/9");
+    store.fs.create_dir_all(&torn).unwrap();
+    store.fs.write(&torn.join(file_name(0)), &[0; 30]).unwrap();
+    store.fs.write(&root.join("T/10"), b"x").unwrap();
+    let exam = examined(&store);
+    assert_eq!(found(&exam, Code::FileSize), Some(Severity::Warning));
+    assert_eq!(exam.refusals(&BTreeSet::new()), []);
 }
 
 #[test]

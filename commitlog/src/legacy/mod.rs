@@ -53,7 +53,8 @@ impl Mapped {
 }
 
 impl LegacyLog {
-    /// The given files, which are contiguous, ascending and of `file_size` bytes each.
+    /// The given files, ascending and of `file_size` bytes each; contiguous, unless it is a damaged store that is looked
+    /// at.
     pub fn new(fs: Arc<dyn Fs>, files: Vec<LegacyFile>, file_size: u64) -> LegacyLog {
         let files = files.into_iter().map(|file| {
             Arc::new(Mapped {
@@ -130,10 +131,10 @@ impl LegacyLog {
 
     fn find(&self, position: i64) -> Option<(Arc<Mapped>, u64)> {
         let files = self.files.read();
-        let first = files.first()?.file.start;
-        let at = u64::try_from(position.checked_sub(first)?).ok()?;
-        let file = files.get(usize::try_from(at / self.file_size).ok()?)?;
-        Some((file.clone(), at % self.file_size))
+        let behind = files.partition_point(|f| f.file.start <= position);
+        let file = files.get(behind.checked_sub(1)?)?;
+        let at = (position - file.file.start) as u64;
+        (at < self.file_size).then(|| (file.clone(), at))
     }
 }
 

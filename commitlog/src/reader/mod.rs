@@ -10,8 +10,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::blank;
-use crate::examine::{ENTRY_BLANK, ENTRY_HEADER, entry_header};
-use crate::frame::{FrameError, FrameView, read_i32};
+use crate::examine::{ENTRY_BLANK, ENTRY_HEADER, ENTRY_MAGIC, entry_header};
+use crate::frame::{FrameError, FrameView, MAGIC_V1, MAGIC_V2, read_i32};
 
 pub use offline::OfflineLog;
 
@@ -54,6 +54,12 @@ pub enum ReadError {
         position: i64,
         /// First position there is.
         min: i64,
+    },
+    /// A file is missing inside the log.
+    #[error("the file of the log that holds position {position} is missing")]
+    Missing {
+        /// Position asked for.
+        position: i64,
     },
     /// A file could not be read.
     #[error("the log cannot be read at {position}: {source}")]
@@ -166,8 +172,8 @@ impl FrameReader {
 
     /// The next frame; none if the end of what may be read is reached (asking again later goes on).
     ///
-    /// After [`ReadError::Damaged`] the reader stays where it is; [`skip_file`](Self::skip_file) leaves the damaged
-    /// file.
+    /// After [`ReadError::Damaged`] the reader stays where it is; [`skip_damage`](Self::skip_damage) goes on behind
+    /// the damage.
     #[allow(clippy::should_implement_trait)] // fallible, and not finished when it gives none
     pub fn next(&mut self) -> Result<Option<Framed>, ReadError> {
         loop {
@@ -201,12 +207,52 @@ impl FrameReader {
         }
     }
 
-    /// Leaves the file that the reader stands in: what it still holds is given up, knowingly.
-    pub fn skip_file(&mut self) -> Result<(), ReadError> {
-        if let Some((_, _, file_end)) = self.load()? {
-            self.position = file_end;
+    /// Gives up, knowingly, what is damaged where the reader stands: goes on to the next whole frame of the file that
+    /// lies where it says, or else to the next file. Returns where that is.
+    pub fn skip_damage(&mut self) -> Result<i64, ReadError> {
+        let Some((start, half, file_end)) = self.load()? else {
+            return Ok(self.position);
+        };
+        let Some((_, chunk)) = &self.chunk else {
+            return Ok(self.position);
+        };
+        let rest = &chunk.bytes[(self.position - start) as usize..];
+        let whole =
+            |at: &usize| self.goes_on(half, &rest[*at..], self.position + *at as i64, file_end);
+        let next = (1..rest.len()).find(whole);
+        // A DLedger file that is not full ends with what is committed.
+        let end = start + chunk.bytes.len() as i64;
+        let end = if half == Half::Dledger {
+            end.min(file_end)
+        } else {
+            file_end
+        };
+        self.position = next.map_or(end, |at| self.position + at as i64);
+        Ok(self.position)
+    }
+
+    /// Whether a whole frame, or what closes the file, lies here.
+    fn goes_on(&self, half: Half, bytes: &[u8], position: i64, file_end: i64) -> bool {
+        match half {
+            Half::Legacy => match read_i32(bytes, 4) {
+                Some(MAGIC_V1 | MAGIC_V2) => self.check_frame(bytes, position).is_ok(),
+                Some(blank::BLANK_MAGIC) => {
+                    read_i32(bytes, 0).is_some_and(|rest| i64::from(rest) == file_end - position)
+                }
+                _ => false,
+            },
+            Half::Dledger => match read_i32(bytes, 0) {
+                Some(ENTRY_MAGIC) => {
+                    let body = position + ENTRY_HEADER as i64;
+                    entry_header(bytes, position).is_some()
+                        && self.check_frame(&bytes[ENTRY_HEADER..], body).is_ok()
+                }
+                Some(ENTRY_BLANK) => {
+                    read_i32(bytes, 4).is_some_and(|rest| i64::from(rest) == file_end - position)
+                }
+                _ => false,
+            },
         }
-        Ok(())
     }
 
     /// Sees to it that the chunk holds at least one byte at the position: its start, half and end of file.

@@ -96,9 +96,9 @@ impl Source for Halves {
         };
         let failed = |source: io::Error| ReadError::Io { position, source };
         let Some((bytes, file_end)) = log.rest_of_file(position).map_err(failed)? else {
-            return Err(ReadError::Gone {
-                position,
-                min: self.min_position(),
+            return Err(match self.min_position() {
+                min if position < min => ReadError::Gone { position, min },
+                _ => ReadError::Missing { position },
             });
         };
         let readable = usize::try_from(end.min(file_end) - position).unwrap_or(0);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use tracing::info;
+use tracing::{error, info};
 
 use super::{Arrivals, CatchUp, Checkpoint, DispatcherConfig, Progress};
 use crate::batch::Batch;
@@ -205,6 +205,14 @@ impl<L: MessageLog> Shared<L> {
                     step.at_end = true;
                     break;
                 }
+                // At the start a damaged message does not keep the others from being found.
+                Err(error @ Error::Log { .. }) if !announce => match frames.skip_damage() {
+                    Some(to) => {
+                        error!(%error, to, "a damaged part of the log is left out of queues and index");
+                        continue;
+                    }
+                    None => return Err(error),
+                },
                 // What is in front of the damage is dispatched; the next step meets it again.
                 Err(_) if step.records > 0 => return Ok((step, filled)),
                 Err(error) => return Err(error),

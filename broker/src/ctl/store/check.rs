@@ -149,9 +149,10 @@ fn print(opened: &Opened, verified: Option<&Verified>) {
     for problem in problems {
         println!("{problem}");
     }
-    if !problems.is_empty() {
+    if verified.is_some_and(|v| v.queues_differ) {
         println!(
-            "What is wrong with queues is built anew from the log at the next start of mqbroker."
+            "What is wrong with queues is built anew from the log by --repair, and by the next start of mqbroker unless it \
+             was mqbroker that stopped in order."
         );
     }
 }

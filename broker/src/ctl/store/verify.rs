@@ -22,6 +22,8 @@ pub struct Verified {
     pub messages: u64,
     /// Units compared.
     pub units: u64,
+    /// Whether queues differ from what is whole in the log.
+    pub queues_differ: bool,
     /// Problems, one line each; at most [`NAMED_MAX`] of a kind, then how many more there are.
     pub problems: Vec<String>,
     counts: HashMap<&'static str, usize>,
@@ -74,6 +76,7 @@ fn topics(opened: &Opened) -> Box<dyn Fn(&str) -> bool> {
 
 impl Verified {
     fn problem(&mut self, kind: &'static str, text: impl FnOnce() -> String) {
+        self.queues_differ |= kind != "damage" && kind != "queue offsets";
         let count = self.counts.entry(kind).or_default();
         *count += 1;
         if *count <= NAMED_MAX {
@@ -121,7 +124,14 @@ pub fn verify(opened: &Opened, log: &OfflineLog) -> anyhow::Result<Verified> {
             Ok(None) => break,
             Err(error @ ReadError::Damaged { .. }) => {
                 found.problem("damage", || error.to_string());
-                frames.skip_file()?;
+                frames.skip_damage()?;
+            }
+            Err(error @ ReadError::Missing { .. }) => {
+                // What follows cannot be told from what is lost.
+                bar.clear();
+                found.problem("damage", || error.to_string());
+                found.close();
+                return Ok(found);
             }
             Err(error) => return Err(error.into()),
         }
