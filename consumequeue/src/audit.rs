@@ -157,7 +157,7 @@ fn windows<L: MessageLog>(log: &L, end: i64) -> Vec<(i64, i64)> {
 }
 
 /// The next record that can be read. What is damaged is found, and named, when it is asked for.
-fn next_sound(frames: &mut impl Frames) -> Result<Option<LogFrame>, Error> {
+pub(crate) fn next_sound(frames: &mut impl Frames) -> Result<Option<LogFrame>, Error> {
     loop {
         match frames.next_frame() {
             Err(Error::Log { .. }) if frames.skip_damage().is_some() => {}

@@ -195,7 +195,7 @@ pub(crate) fn witness_at<L: MessageLog>(
     log: &L,
     position: i64,
 ) -> Result<Option<CoveredRecord>, Error> {
-    let frame = log.frames(position).next_frame()?;
+    let frame = audit::next_sound(&mut log.frames(position))?;
     Ok(frame.as_ref().map(CoveredRecord::of))
 }
 
