@@ -41,7 +41,8 @@ pub fn conf(dir: &Path, port: u16, extra: &str) -> Loaded {
         "brokerClusterName=DefaultCluster\nbrokerName=broker-a\nbrokerIP1=127.0.0.1\nbindAddress=127.0.0.1\n\
          listenPort={port}\nstorePathRootDir={}\nmappedFileSizeCommitLog=1048576\nmappedFileSizeConsumeQueue=6000\n\
          maxHashSlotNum=1000\nmaxIndexNum=4000\nfileReservedTime=100000\nenableDLegerCommitLog=true\n\
-         embeddedNamesrvEnable=false\n{extra}\n",
+         embeddedNamesrvEnable=false\n\
+         dLegerPeers=n0-127.0.0.1:40911\ndLegerSelfId=n0\n{extra}\n",
         store.display()
     );
     std::fs::write(&file, text).unwrap();
