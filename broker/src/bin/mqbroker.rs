@@ -1,6 +1,7 @@
 //! The broker process.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use broker::app::App;
 use broker::config::{Cli, Environment, Loaded};
@@ -10,6 +11,9 @@ use tracing_subscriber::EnvFilter;
 
 /// Threads for work that may wait for the disk.
 const BLOCKING_THREADS: usize = 64;
+
+/// How long threads may take to end.
+const LEAVE_AFTER: Duration = Duration::from_millis(500);
 
 /// Exit code of a start that was refused, and of an end that was not clean.
 const FAILED: u8 = 1;
@@ -42,7 +46,12 @@ fn main() -> ExitCode {
         .max_blocking_threads(BLOCKING_THREADS)
         .build();
     match runtime {
-        Ok(runtime) => runtime.block_on(run(loaded)),
+        Ok(runtime) => {
+            let code = runtime.block_on(run(loaded));
+            // A start that was broken off may still be reading the log: it is left as after a kill.
+            runtime.shutdown_timeout(LEAVE_AFTER);
+            code
+        }
         Err(error) => refused(&error),
     }
 }
