@@ -5,6 +5,7 @@ mod consumers;
 mod hostile;
 mod pulls;
 mod replay;
+mod retention;
 mod sends;
 mod start_stop;
 mod tools;
