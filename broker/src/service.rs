@@ -17,7 +17,12 @@ use crate::hold::Holds;
 use crate::processor::{HeldPull, Refusal, SendRoutes};
 use crate::stats::BrokerStats;
 use crate::store::MessageStore;
-use crate::tables::{ConsumerOffsets, GroupConfig, GroupTable, TopicConfig, TopicTable, perm};
+use crate::tables::{
+    ConsumerOffsets, GroupConfig, GroupTable, Table, TopicConfig, TopicTable, perm,
+};
+
+/// How long the first message of a new topic waits for the topic to be on disk.
+const TOPICS_SAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Milliseconds since 1970.
 pub fn now_ms() -> i64 {
@@ -190,6 +195,17 @@ impl Broker {
         (queues > 0).then(|| self.topics.create_internal(&topic, queues, unit))
     }
 
+    /// Waits until new topics are on disk: a message must not be acknowledged whose topic a kill would
+    /// take away.
+    pub(crate) async fn topics_saved(&self) {
+        let file = self.topics.file();
+        if file.is_dirty() && !file.saved(TOPICS_SAVE_TIMEOUT).await {
+            tracing::error!(
+                "topics.json could not be written in time; messages of new topics are acknowledged"
+            );
+        }
+    }
+
     /// Tells the members of a group that its membership has changed.
     pub(crate) fn notify_members(&self, group: &str) {
         let group_wants = self
@@ -212,6 +228,7 @@ impl Broker {
     pub(crate) fn delete_topic(&self, topic: &str) -> Result<(), Refusal> {
         self.topics.remove(topic);
         self.offsets.remove_topic(topic);
+        self.stats.remove_topic(topic);
         drop(self.holds.take_topic(topic));
         self.store
             .remove_topic(topic)

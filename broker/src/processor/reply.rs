@@ -10,6 +10,7 @@ use remoting::headers::{PushReplyMessageHeader, SendMessageHeader};
 use remoting::message::properties;
 use remoting::{Command, Reply, Response, request_code, response_code};
 
+use super::send::Live;
 use super::{Answer, Call, Refusal, answer};
 use crate::service::now_ms;
 
@@ -133,6 +134,6 @@ fn append(call: &Call) -> Result<(crate::store::Stored, i32), Refusal> {
         .store
         .put(&message, &route.slot(broker, queue_id))
         .map_err(|error| super::put_refusal(&error, broker))?;
-    super::send::count(broker, header.topic, queue_id, &stored, begun);
+    super::send::count(broker, &route, queue_id, &stored, Live::now(broker), begun);
     Ok((stored, queue_id))
 }

@@ -25,15 +25,12 @@ enum Done {
     Stored(Stored),
 }
 
-/// Answers a send-back, when the message is committed.
+/// Answers a send-back, when the message is committed, and its topic on disk if it was made for it.
 pub(super) fn handle(call: Call, reply: Reply) {
     let broker = call.broker.clone();
     broker.clone().blocking(move || match send_back(&call) {
         Err(refusal) => reply.send(refusal.into()),
         Ok(Done::Nothing) => reply.send(Response::ok()),
-        Ok(Done::Stored(stored)) if broker.store.is_committed(&stored) => {
-            reply.send(Response::ok())
-        }
         Ok(Done::Stored(stored)) => {
             tokio::spawn(async move { reply.send(answer(committed(&broker, &stored).await)) });
         }
@@ -41,6 +38,7 @@ pub(super) fn handle(call: Call, reply: Reply) {
 }
 
 async fn committed(broker: &Broker, stored: &Stored) -> Answer {
+    broker.topics_saved().await;
     match broker.store.committed(stored).await {
         Ok(()) => Ok(Response::ok()),
         Err(error) => Err(super::put_refusal(&error, broker)),

@@ -342,7 +342,8 @@ impl Replay {
                         Some(answer) => {
                             let ours = our_shape(request, &answer, &recorded);
                             // Any queue will do when the client leaves the choice to the broker.
-                            let any_queue = request.header["extFields"]["e"] == "-1" && ours.code == recorded.code;
+                            let any_queue = request.header["extFields"]["e"] == "-1"
+                                && ours.code == recorded.code;
                             (ours != recorded && !any_queue).then(|| {
                                 format!(
                                     "\n  asked {:?}\n  java {recorded:?}\n  ours {ours:?} {:?}",

@@ -9,7 +9,7 @@ mod route;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use commitlog::frame::{MessageToStore, PropertySource};
 use remoting::headers::SendMessageHeader;
@@ -20,12 +20,8 @@ use super::{Answer, Call, FAQ, Refusal};
 use crate::service::{Broker, now_ms};
 use crate::stats::PutCount;
 use crate::store::{Delay, Stored};
-use crate::tables::Table;
 
 pub(crate) use route::{SendRoute, SendRoutes};
-
-/// How long the first message of a new topic waits for the topic to be on disk.
-const TOPIC_SAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What transactional messages are told.
 const NO_TRANSACTIONS: &str = "transactional messages are not served by this version of LedgerMQ (the next one \
@@ -40,16 +36,34 @@ struct Accepted {
     new_topic: bool,
 }
 
+/// What a send reads of the configuration, once.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Live {
+    accept_from: i64,
+    trace_on: bool,
+    count_queues: bool,
+}
+
+impl Live {
+    pub fn now(broker: &Broker) -> Self {
+        broker.with_config(|config| Live {
+            accept_from: config.start_accept_send_request_time_stamp,
+            trace_on: config.trace_on,
+            count_queues: config.enable_detail_stat,
+        })
+    }
+}
+
 /// Answers a send.
 pub(super) fn handle(broker: &Arc<Broker>, conn: &Arc<Connection>, request: Command, reply: Reply) {
-    let begun = Instant::now();
+    let (begun, live) = (Instant::now(), Live::now(broker));
     let accepted = match request.header::<SendMessageHeader<'_>>() {
-        Ok(header) => send(broker, conn.peer(), header, &request, begun),
+        Ok(header) => send(broker, conn.peer(), header, &request, live, begun),
         Err(error) => return reply.send(error.into()),
     };
     match accepted {
-        Ok(accepted) => conclude(broker, accepted, reply),
-        Err(refusal) => reply.send(with_region(broker, refusal.into())),
+        Ok(accepted) => conclude(broker, accepted, live, reply),
+        Err(refusal) => reply.send(with_region(broker, live, refusal.into())),
     }
 }
 
@@ -58,15 +72,17 @@ fn send(
     peer: SocketAddr,
     mut header: SendMessageHeader<'_>,
     request: &Command,
+    live: Live,
     begun: Instant,
 ) -> Result<Accepted, Refusal> {
-    accepts_sends(broker)?;
-    let (mut route, new_topic) = match broker.routes.get(broker, header.topic) {
+    accepts_sends(live)?;
+    let (mut route, mut new_topic) = match broker.routes.get(broker, header.topic) {
         Some(route) => (route, false),
         None => (create_topic(broker, &header)?, true),
     };
     let dead_letter = dead_letter_topic(broker, request, &header, &route)?;
     if let Some(topic) = &dead_letter {
+        new_topic |= !broker.topics.contains(topic);
         broker.topics.create_internal(topic, 1, false);
         route = broker
             .routes
@@ -75,7 +91,7 @@ fn send(
         header.queue_id = 0;
     }
     let (stored, queue_id) = store(broker, peer, &header, request, &route)?;
-    count(broker, &route.config.name, queue_id, &stored, begun);
+    count(broker, &route, queue_id, &stored, live, begun);
     Ok(Accepted {
         stored,
         queue_id,
@@ -84,19 +100,27 @@ fn send(
 }
 
 /// Puts a stored message into the statistics.
-pub(super) fn count(broker: &Broker, topic: &str, queue_id: i32, stored: &Stored, begun: Instant) {
-    broker.stats.put(&PutCount {
-        topic,
+pub(super) fn count(
+    broker: &Broker,
+    route: &SendRoute,
+    queue_id: i32,
+    stored: &Stored,
+    live: Live,
+    begun: Instant,
+) {
+    let put = PutCount {
+        topic: &route.config.name,
         queue_id,
         messages: stored.count as u32,
         bytes: stored.bytes as u64,
         elapsed: begun.elapsed(),
-        by_queue: broker.with_config(|config| config.enable_detail_stat),
-    });
+        by_queue: live.count_queues,
+    };
+    broker.stats.put_to(&route.stats, &put);
 }
 
-fn accepts_sends(broker: &Broker) -> Result<(), Refusal> {
-    let from = broker.with_config(|config| config.start_accept_send_request_time_stamp);
+fn accepts_sends(live: Live) -> Result<(), Refusal> {
+    let from = live.accept_from;
     if from > 0 && now_ms() < from {
         return Err(Refusal::error(format!(
             "broker unable to service, until {} (startAcceptSendRequestTimeStamp)",
@@ -336,31 +360,30 @@ fn store_batch(
 }
 
 /// Answers a stored message, now if it is committed, else when it is.
-fn conclude(broker: &Arc<Broker>, accepted: Accepted, reply: Reply) {
+fn conclude(broker: &Arc<Broker>, accepted: Accepted, live: Live, reply: Reply) {
     let Accepted {
         stored,
         queue_id,
         new_topic,
     } = accepted;
     if !new_topic && broker.store.is_committed(&stored) {
-        return reply.send(stored_answer(broker, &stored, queue_id));
+        return reply.send(stored_answer(broker, &stored, queue_id, live));
     }
     let broker = broker.clone();
     tokio::spawn(async move {
-        if new_topic && !broker.topics.file().saved(TOPIC_SAVE_TIMEOUT).await {
-            tracing::error!(
-                "a new topic could not be written in time; its first message is acknowledged"
-            );
-        }
+        broker.topics_saved().await;
         let response = match broker.store.committed(&stored).await {
-            Ok(()) => stored_answer(&broker, &stored, queue_id),
-            Err(error) => with_region(&broker, super::put_refusal(&error, &broker).into()),
+            Ok(()) => stored_answer(&broker, &stored, queue_id, live),
+            Err(error) => {
+                let refusal = super::put_refusal(&error, &broker);
+                with_region(&broker, live, refusal.into())
+            }
         };
         reply.send(response);
     });
 }
 
-fn stored_answer(broker: &Broker, stored: &Stored, queue_id: i32) -> Response {
+fn stored_answer(broker: &Broker, stored: &Stored, queue_id: i32, live: Live) -> Response {
     let host = broker.store_host;
     let id = match stored.offsets() {
         None => FieldValue::OffsetId(host, stored.physical_offset),
@@ -375,15 +398,14 @@ fn stored_answer(broker: &Broker, stored: &Stored, queue_id: i32) -> Response {
         .field("msgId", id)
         .field("queueId", queue_id)
         .field("queueOffset", stored.queue_offset);
-    with_region(broker, response)
+    with_region(broker, live, response)
 }
 
 /// Every answer to a send tells where it came from and whether traces are wanted.
-fn with_region(broker: &Broker, response: Response) -> Response {
-    let region = broker.region.clone();
+fn with_region(broker: &Broker, live: Live, response: Response) -> Response {
     response
-        .field("MSG_REGION", FieldValue::Shared(region))
-        .field("TRACE_ON", broker.with_config(|c| c.trace_on))
+        .field("MSG_REGION", FieldValue::Shared(broker.region.clone()))
+        .field("TRACE_ON", live.trace_on)
 }
 
 /// 37: the end of a transaction, of which there can be none.

@@ -10,6 +10,7 @@ use remoting::response_code;
 
 use crate::processor::Refusal;
 use crate::service::Broker;
+use crate::stats::TopicStats;
 use crate::tables::{TopicConfig, perm};
 
 /// A topic ready to be sent to.
@@ -23,6 +24,8 @@ pub(crate) struct SendRoute {
     pub refusal: Option<Refusal>,
     /// The group of a retry topic.
     pub retry_group: Option<String>,
+    /// Statistics of the topic.
+    pub stats: TopicStats,
     /// Next queue offset of each of the first queues.
     slots: Box<[Arc<QueueSlot>]>,
 }
@@ -41,6 +44,7 @@ impl SendRoute {
         let slot = |queue_id| broker.store.slot(topic, queue_id);
         SendRoute {
             revision,
+            stats: broker.stats.topic(topic),
             refusal: check_name(topic).err(),
             retry_group: topic.strip_prefix(RETRY_PREFIX).map(str::to_owned),
             slots: (0..queues).map(slot).collect(),
