@@ -125,9 +125,9 @@ impl QueueLocks {
     /// Frees a queue if the client owns it.
     pub fn unlock(&self, group: &str, topic: &str, queue_id: i32, client_id: &str) {
         let mut table = self.table.lock();
-        if !table
+        if table
             .find(group, topic, queue_id)
-            .is_some_and(|lock| lock.client_id == client_id)
+            .is_none_or(|lock| lock.client_id != client_id)
         {
             return;
         }
