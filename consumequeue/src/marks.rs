@@ -8,7 +8,7 @@
 //! position=<physical position behind the last record covered>
 //! record=<physical offset> <size> <crc32 of the record, hex>
 //! store_timestamp=<latest one of the records covered, ms>
-//! state=<clean, running or catching-up>
+//! state=<clean, running, catching-up or cutting>
 //! index=<file name> <its header, 80 hex digits>, or empty, or off
 //! queues=<number of queues that hold something> <sum of their maximum offsets>
 //! hole_behind=<physical offset; only if a queue has filler whose messages were not looked for yet>
@@ -54,6 +54,8 @@ pub(crate) enum MarkState {
     Running,
     /// Recovering: more was dispatched since, and there may be no abort file.
     CatchingUp,
+    /// About to cut queues and index at the position; nothing else in the mark counts.
+    Cutting,
 }
 
 impl MarkState {
@@ -62,13 +64,19 @@ impl MarkState {
             MarkState::Clean => "clean",
             MarkState::Running => "running",
             MarkState::CatchingUp => "catching-up",
+            MarkState::Cutting => "cutting",
         }
     }
 
     fn parse(name: &str) -> Option<MarkState> {
-        [MarkState::Clean, MarkState::Running, MarkState::CatchingUp]
-            .into_iter()
-            .find(|state| state.name() == name)
+        [
+            MarkState::Clean,
+            MarkState::Running,
+            MarkState::CatchingUp,
+            MarkState::Cutting,
+        ]
+        .into_iter()
+        .find(|state| state.name() == name)
     }
 }
 
@@ -145,19 +153,6 @@ impl MarkFile {
         self.fs
             .write_durable(&self.path, encode(mark).as_bytes())
             .map_err(io())
-    }
-
-    /// Removes the mark, before queues or index are changed in a way that it does not know of.
-    pub(crate) fn remove(&self) -> Result<(), Error> {
-        let io = || Error::io("remove dispatch mark", &self.path);
-        if !self.fs.exists(&self.path) {
-            return Ok(());
-        }
-        self.fs.remove_file(&self.path).map_err(io())?;
-        match self.path.parent() {
-            Some(folder) => self.fs.sync_dir(folder).map_err(io()),
-            None => Ok(()),
-        }
     }
 }
 

@@ -142,11 +142,20 @@ pub(crate) fn recover<L: MessageLog>(
             return Ok((recovered, Some(mark.clone())));
         }
     }
-    let hole_behind = mark.and_then(|mark| mark.hole_behind);
-    let resume = without_mark(parts, start, hole_behind)?;
-    // The old mark no longer fits as soon as something is cut.
-    parts.marks.remove()?;
-    cut(parts.log, parts.queues, parts.index, resume.position)?;
+    let mut resume = without_mark(parts, start, mark.as_ref())?;
+    loop {
+        begin_cut(parts.marks, resume.position)?;
+        cut(parts.log, parts.queues, parts.index, resume.position)?;
+        // What an index file holds is known only now that it was cut.
+        let gap = match parts.index {
+            Some(index) => audit::index(parts.log, index, resume.position)?,
+            None => None,
+        };
+        match gap {
+            Some(gap) if gap.resume_at < resume.position => resume.lower(gap.resume_at, gap.what),
+            _ => break,
+        }
+    }
     let mark = begin_mark(parts, start, resume.position)?;
     if let Some(mark) = &mark {
         parts.queues.sync()?;
@@ -155,6 +164,24 @@ pub(crate) fn recover<L: MessageLog>(
     }
     let recovered = recovered(parts, resume.position, resume.reason, resume.findings);
     Ok((recovered, mark))
+}
+
+/// Notes where queues and index are about to be cut. If that is interrupted, what they hold behind this position
+/// is unknown, and the next start cuts there again or earlier.
+pub(crate) fn begin_cut(marks: &MarkFile, position: i64) -> Result<(), Error> {
+    marks.save(&Mark {
+        position,
+        record: CoveredRecord {
+            physical_offset: -1,
+            size: 0,
+            crc: 0,
+        },
+        store_timestamp: 0,
+        state: MarkState::Cutting,
+        index: IndexMark::Off,
+        queues: (0, 0),
+        hole_behind: None,
+    })
 }
 
 /// Cuts queues and index so that they name nothing at or behind a position of the log.
@@ -275,7 +302,7 @@ const CLEARED_UNITS: i64 = 30_000;
 fn without_mark<L: MessageLog>(
     parts: &Parts<'_, L>,
     start: &StartState<'_>,
-    hole_behind: Option<i64>,
+    mark: Option<&Mark>,
 ) -> Result<Resume, Error> {
     let (begin, data_end) = (parts.log.min_offset(), parts.log.data_end());
     cut(parts.log, parts.queues, parts.index, data_end)?;
@@ -306,8 +333,13 @@ fn without_mark<L: MessageLog>(
     } else {
         resume.position = parts.queues.max_physical_offset();
     }
-    if let Some(behind) = hole_behind {
+    if let Some(behind) = mark.and_then(|mark| mark.hole_behind) {
         resume.lower(behind, "messages were missing in a queue".to_owned());
+    }
+    if let Some(mark) = mark.filter(|mark| mark.state == MarkState::Cutting)
+        && mark.position < resume.position
+    {
+        resume.lower(mark.position, "recovery was interrupted".to_owned());
     }
     for damage in &start.queues.damaged {
         resume.lower(

@@ -157,6 +157,8 @@ impl TestLog {
             .frames
             .partition_point(|frame| frame.physical_end() <= position);
         records.frames.truncate(keep);
+        let end = records.data_end();
+        records.file_starts.retain(|start| *start <= end);
         records.committed = records.committed.min(records.data_end());
     }
 

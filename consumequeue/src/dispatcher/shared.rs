@@ -287,7 +287,7 @@ impl<L: MessageLog> Shared<L> {
     /// Cuts queues and index back to a position of the log and continues from there.
     pub fn go_back(&self, position: i64) -> Result<(), Error> {
         let mut state = self.state.lock();
-        self.marks.remove()?;
+        recovery::begin_cut(&self.marks, position)?;
         *self.last_mark.lock() = None;
         recovery::cut(&*self.log, &self.queues, self.index.as_deref(), position)?;
         state.frames = None;

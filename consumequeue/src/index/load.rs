@@ -188,7 +188,7 @@ impl KeyIndex {
             }
             changed = true;
             self.drop_files(position + 1)?;
-            let next_item = first_item_at(file, header.next_item, physical_end)?;
+            let next_item = first_item_at(file, &header, physical_end)?;
             let last = (next_item > 1)
                 .then(|| file.item(next_item - 1))
                 .transpose()?;
@@ -257,6 +257,12 @@ impl KeyIndex {
                 "removing an index file behind what is known to be right; it will be made again"
             );
             self.remove_file(file)?;
+        }
+        if !dropped.is_empty() {
+            // They must not come back beside a file that was cut after they were removed.
+            self.fs
+                .sync_dir(&self.path)
+                .map_err(Error::io("sync folder", &self.path))?;
         }
         self.reset_accepted();
         Ok(())
@@ -385,8 +391,19 @@ fn zero_items_behind(file: &IndexFile, next_item: i32) -> Result<(), Error> {
     Ok(())
 }
 
-/// The first item of a message at or behind a physical offset: items rise with the log.
-fn first_item_at(file: &IndexFile, next_item: i32, physical_offset: i64) -> Result<i32, Error> {
+/// The first item of a message at or behind a physical offset, or that cannot be right.
+fn first_item_at(file: &IndexFile, header: &Header, physical_offset: i64) -> Result<i32, Error> {
+    // Items rise with the log, unless an interrupted cut left some of them zero.
+    if let Some(unsound) = first_unsound_item(file, header)? {
+        let last = (unsound > 1).then(|| file.item(unsound - 1)).transpose()?;
+        // The keys of the message in front of it may be incomplete.
+        let behind = last.map_or(physical_offset, |item| item.physical_offset);
+        return first_at(file, unsound, physical_offset.min(behind));
+    }
+    first_at(file, header.next_item, physical_offset)
+}
+
+fn first_at(file: &IndexFile, next_item: i32, physical_offset: i64) -> Result<i32, Error> {
     let (mut low, mut high) = (1, next_item);
     while low < high {
         let middle = low + (high - low) / 2;
