@@ -225,14 +225,15 @@ impl Broker {
     }
 
     /// Removes a topic, its queues, and the offsets that groups have in it.
-    pub(crate) fn delete_topic(&self, topic: &str) -> Result<(), Refusal> {
+    pub(crate) fn delete_topic(self: &Arc<Self>, topic: &str) -> Result<(), Refusal> {
         self.topics.remove(topic);
-        self.offsets.remove_topic(topic);
         self.stats.remove_topic(topic);
-        drop(self.holds.take_topic(topic));
-        self.store
-            .remove_topic(topic)
-            .map_err(|error| Refusal::error(error.to_string()))
+        let removed = self.store.remove_topic(topic);
+        self.offsets.remove_topic(topic);
+        for pull in self.holds.take_topic(topic) {
+            crate::processor::execute_pull(self, pull);
+        }
+        removed.map_err(|error| Refusal::error(error.to_string()))
     }
 
     /// Text of `delayOffset.json`, if there is one.

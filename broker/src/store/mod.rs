@@ -14,7 +14,7 @@ mod running;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use commitlog::layout::{StoreCheckpoint, StoreLayout, StoreLock};
@@ -31,6 +31,12 @@ pub use put::{Delay, PutError, Stored};
 pub use repair::{RepairError, Repaired, repair};
 pub use retention::CleanPolicy;
 pub use running::Running;
+
+/// A send that has found its topic stores its message within this time.
+const SENDS_END_WITHIN: Duration = Duration::from_millis(20);
+
+/// The removal of a topic waits no longer than this for the dispatcher.
+const DISPATCH_TIME: Duration = Duration::from_secs(5);
 
 /// What went wrong while reading or cleaning.
 #[derive(Debug, thiserror::Error)]
@@ -98,7 +104,14 @@ impl MessageStore {
 
     /// Where the next offset of a queue is counted.
     pub fn slot(&self, topic: &str, queue_id: i32) -> Arc<QueueSlot> {
-        self.offsets.slot(topic, queue_id)
+        let slot = self.offsets.slot(topic, queue_id);
+        // A message that was on its way while its topic was deleted has made the queue again: who
+        // comes next goes on behind it.
+        let (_, end) = self.queue_range(topic, queue_id);
+        if slot.next() == 0 && end > 0 {
+            slot.set(end);
+        }
+        slot
     }
 
     /// First offset of a queue and the offset that its next message gets; (0, 0) if it never had one.
@@ -211,8 +224,15 @@ impl MessageStore {
         self.queues.topics()
     }
 
-    /// Removes the queues of a topic; its messages stay in the log until they expire.
+    /// Removes the queues of a topic that nobody is sent to any more; its messages stay in the log until
+    /// they expire. Blocks for a moment: what was stored before must be dispatched before, or it would
+    /// make the queues again.
     pub fn remove_topic(&self, topic: &str) -> Result<(), StoreError> {
+        std::thread::sleep(SENDS_END_WITHIN);
+        let (stored, begun) = (self.log.max_offset(), Instant::now());
+        while self.dispatcher.position() < stored && begun.elapsed() < DISPATCH_TIME {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         self.dispatcher.remove_topic(topic)?;
         self.offsets.remove_topic(topic);
         Ok(())
