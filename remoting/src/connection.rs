@@ -272,6 +272,14 @@ impl Connection {
         self.out.lock().queue.shrink();
     }
 
+    /// From now on answers are dropped and calls fail, while what the other side sent is still read.
+    fn stop_writing(&self) {
+        let mut out = self.out.lock();
+        out.closed = true;
+        out.queue = Outbound::default();
+        self.queued.store(0, Ordering::Relaxed);
+    }
+
     /// Marks the connection closed for everybody.
     fn finish(&self) {
         self.closed.store(true, Ordering::Release);

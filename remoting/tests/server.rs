@@ -663,3 +663,35 @@ async fn the_last_answer_survives_unread_requests() -> Result<()> {
     stopping.await?;
     Ok(())
 }
+
+/// A client that sends, gets an answer that it does not read, and closes: its socket is reset, and our next write fails.
+/// What it sent before is handled all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_sent_before_a_reset_is_handled() -> Result<()> {
+    let (server, handler, addr) = start(ServerConfig::default()).await?;
+    const ROUNDS: usize = 300;
+    // Little enough for the socket buffers: what is still on the client's side is lost with the reset.
+    const ONEWAYS: usize = 40;
+    for _ in 0..ROUNDS {
+        let mut bytes = BytesMut::new();
+        for i in 0..ONEWAYS as i32 {
+            // Answers come in between, so that the server has something to write when the reset is there.
+            request(ECHO, i)
+                .with_body(vec![1; 100])
+                .encode(&mut bytes)?;
+            let mut oneway = request(ECHO, i).with_body(vec![2; 300]);
+            oneway.flag |= remoting::command::FLAG_ONEWAY;
+            oneway.encode(&mut bytes)?;
+        }
+        let mut stream = TcpStream::connect(addr).await?;
+        stream.write_all(&bytes).await?;
+        // The first answer is there; closing without reading it resets the connection.
+        stream.readable().await?;
+    }
+    eventually("all requests are handled", || {
+        handler.seen.load(Ordering::SeqCst) == ROUNDS * ONEWAYS * 2
+    })
+    .await?;
+    server.shutdown(Duration::from_secs(1)).await;
+    Ok(())
+}

@@ -169,9 +169,20 @@ impl Driver {
         if was_empty {
             self.last_write = now;
         }
-        let written = self
+        let written = match self
             .pending
-            .write_with(|slices| writer.try_write_vectored(slices))?;
+            .write_with(|slices| writer.try_write_vectored(slices))
+        {
+            Ok(written) => written,
+            Err(error) => {
+                // The other side is gone, but what it sent before is still to be read: oneway requests above all.
+                // The read that comes behind them ends the connection.
+                tracing::debug!(peer = %self.connection.peer, %error, "nothing more can be written");
+                self.connection.stop_writing();
+                self.pending = Pending::default();
+                return Ok(());
+            }
+        };
         if written > 0 {
             self.connection.queued.fetch_sub(written, Ordering::Relaxed);
             self.last_write = now;
