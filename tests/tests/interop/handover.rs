@@ -75,6 +75,9 @@ fn java_and_ours_lock_each_other_out() {
         "{}",
         ours.daemon.output()
     );
+    // Our command line tool works against any broker.
+    lab.at_home("ready", serde_json::json!({})).unwrap();
+    crate::start::first_try(&["--namesrv", &lab.namesrv]);
     java.stop().unwrap();
 
     let ours = OurBroker::start(&other, &dir.path().join("ours")).unwrap();
