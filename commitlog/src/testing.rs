@@ -70,6 +70,15 @@ impl PlainStore {
         let file = self.fs.open(&self.file(start), OpenMode::Create).unwrap();
         file.set_len(self.file_size).unwrap();
         file.sync().unwrap();
+        self.sync_dirs(&self.file(start));
+    }
+
+    /// Makes the names on the way to a file durable: what a broker stored long ago survives a power failure.
+    fn sync_dirs(&self, path: &Path) {
+        let dirs = path.ancestors().skip(1);
+        for dir in dirs.take_while(|dir| !dir.as_os_str().is_empty()) {
+            self.fs.sync_dir(dir).unwrap();
+        }
     }
 
     pub fn write(&self, position: i64, bytes: &[u8]) {
@@ -161,10 +170,12 @@ impl PlainStore {
         let mut bytes = units.to_vec();
         bytes.resize(len, 0);
         self.fs.write(&dir.join(file_name(start)), &bytes).unwrap();
+        self.sync_dirs(&dir.join(file_name(start)));
     }
 
     pub fn abort(&self) {
         self.fs.write(&self.layout.abort(), b"").unwrap();
+        self.sync_dirs(&self.layout.abort());
     }
 }
 

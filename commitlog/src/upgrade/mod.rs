@@ -245,6 +245,9 @@ fn perform_step(fs: &dyn Fs, step: &Step) -> io::Result<()> {
         Step::Create { path, size } => {
             if let Some(dir) = path.parent() {
                 fs.create_dir_all(dir)?;
+                // `dledger-<id>` and `data` may be new: their names are as much part of the store as the file.
+                sync_parent(fs, dir)?;
+                dir.parent().map_or(Ok(()), |base| sync_parent(fs, base))?;
             }
             fs.map(path, MapMode::Create { size: *size })?
                 .sync(0, *size)?;
